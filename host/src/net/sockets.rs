@@ -16,7 +16,7 @@ use crate::proxy::entry::{Entry, Owner, Wishes};
 use crate::proxy::message::{Message, Released};
 use crate::proxy::stream::StreamPhase;
 use crate::settings::config::{BACKLOG, MAX_BACKLOG};
-use crate::transport::{self, Endpoint, RingRegion};
+use crate::transport::{self, Endpoint, RingRegion, Socket as _};
 
 /// How [`Net::listen_with`] listens; a new one as [`Net::listen`] does.
 ///
@@ -142,7 +142,7 @@ impl Net {
             shared.ring(share * 8, word).map(|ring| made.start_listening(shared, ring, share))
         } else {
             made.start_stream(StreamPhase::Open);
-            made.allocate_rings(shared, Account::Own, RingRegion::Host)
+            made.channel.allocate(shared, Account::Own, RingRegion::Host, wishes.rings)
         };
         if let Err(errno) = rings {
             made.give_back(shared);

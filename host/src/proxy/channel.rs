@@ -1,28 +1,36 @@
 //! The memory that a socket shares with kernels, as the proxy keeps it: rings, counters, endings, and
-//! the descriptor.
+//! the descriptor. It touches this socket's words and rings, and nothing else of the net's memory.
 
+use gpunet_device::Handle;
 use gpunet_device::abi::bits::Progress;
 use gpunet_device::abi::descriptor::{Inboxes, Kind, RingLocation, SocketDescriptor};
 use gpunet_device::abi::errno::Errno;
-use gpunet_device::abi::layout::{HEAD_AT, TAIL_AT};
+use gpunet_device::abi::layout::{HEAD_AT, STATUS_AT, TAIL_AT};
 use gpunet_device::planted::{Bug, planted};
 
+use super::context::Context;
 use super::counted::Counted;
+use super::endings::Endings;
+use super::shared::Shared;
 use crate::memory::Memory;
+use crate::pool::Account;
+use crate::transport::{RingRegion, RingSizes, Rings};
+
+/// Sockets of a proxy thread that ended with EPROTO and are logged; the rest are counted.
+const LOGGED_VIOLATIONS: u64 = 100;
 
 /// See the module.
-#[derive(Default)]
 pub(crate) struct Channel {
+    handle: Handle,
     /// The socket's slot in the net's tables.
     pub(crate) index: usize,
     /// What the proxy fills: bytes, a listener's handles, a poller's events.
     pub(crate) receive: Counted,
     /// What kernels fill.
     pub(crate) send: Counted,
-    /// How far the kernel has read, as last reported to a transport that places bytes by itself.
-    pub(super) reported_head: u64,
+    pub(crate) endings: Endings,
     /// Of a p2p stream.
-    pub(super) inboxes: Option<Inboxes>,
+    inboxes: Option<Inboxes>,
     /// It is being connected by a transport that may turn out to be another, which would need other
     /// rings: a kernel gets none before.
     pub(super) rings_may_change: bool,
@@ -32,45 +40,88 @@ pub(crate) struct Channel {
     pub(super) packet_holds: bool,
     /// Where the units of the inbox were made anew.
     pub(super) units_since: u64,
-    pub(crate) receive_ended: bool,
-    pub(crate) send_ended: bool,
-    /// The kernel will send no more: end the direction once all is sent.
-    pub(crate) finish_send: bool,
-    pub(crate) failure: Option<Errno>,
-    /// The GPU wrote a word that makes no sense, which was reported once.
-    pub(super) violated: bool,
 }
 
 impl Channel {
-    /// That of the socket in a slot of the net's tables, without rings.
-    pub(super) fn new(index: usize) -> Self {
-        Self { index, ..Self::default() }
+    /// That of a socket in a slot of the net's tables, without rings.
+    pub(super) fn new(handle: Handle, index: usize) -> Self {
+        Self {
+            handle,
+            index,
+            receive: Counted::default(),
+            send: Counted::default(),
+            endings: Endings::default(),
+            inboxes: None,
+            rings_may_change: false,
+            descriptors: 0,
+            packet_holds: false,
+            units_since: 0,
+        }
     }
 
-    /// Whether it is that of a p2p stream.
-    pub(crate) fn is_p2p(&self) -> bool {
-        self.inboxes.is_some()
+    /// Takes both rings of a stream.
+    pub(crate) fn allocate(
+        &mut self,
+        shared: &Shared,
+        account: Account,
+        region: RingRegion,
+        sizes: RingSizes,
+    ) -> Result<(), Errno> {
+        if region == RingRegion::Window {
+            // They come with the stream.
+            return Ok(());
+        }
+        let head = shared.memory.receive_head(self.index).load();
+        self.receive = shared.ring_in(account, region, sizes.receive, head)?;
+        let tail = shared.memory.send_tail(self.index).load();
+        match shared.ring_in(account, region, sizes.send, tail) {
+            Ok(ring) => self.send = ring,
+            Err(errno) => {
+                shared.pool.free_ring(&self.receive.location);
+                self.receive = Counted::default();
+                return Err(errno);
+            }
+        }
+        Ok(())
+    }
+
+    /// Uses the rings that a p2p stream has brought.
+    pub(super) fn use_rings(&mut self, memory: &Memory, (rings, inboxes): (Rings, Inboxes)) {
+        self.receive = Counted::p2p(rings.receive, memory.receive_head(self.index).load());
+        self.send = Counted::p2p(rings.send, memory.send_tail(self.index).load());
+        self.inboxes = Some(inboxes);
+    }
+
+    /// Gives both rings back to the pool.
+    pub(crate) fn release(&mut self, shared: &Shared) {
+        shared.pool.free_ring(&self.receive.location);
+        if !planted(Bug::RingLeaked) {
+            shared.pool.free_ring(&self.send.location);
+        }
+        self.receive = Counted::default();
+        self.send = Counted::default();
+        self.inboxes = None;
+        self.rings_may_change = false;
     }
 
     /// Bytes that the kernel sent and that are still to go.
     pub(crate) fn unsent(&self) -> u64 {
-        if self.send_ended || self.is_p2p() { 0 } else { self.send.theirs - self.send.ours }
+        if self.endings.send { 0 } else { self.send.unsent() }
     }
 
-    /// Publishes the descriptor; everything else that it announces is published already.
-    pub(super) fn publish_descriptor(
-        &mut self,
-        memory: &Memory,
-        generation: u32,
-        kind: Kind,
-        timeout_ns: u64,
-    ) {
+    /// Publishes everything the GPU may read of it; the descriptor last.
+    pub(super) fn publish(&mut self, memory: &Memory, kind: Kind, timeout_ns: u64) {
+        self.units_since = self.receive.ours;
+        memory.renew_units(self.index, self.units_since);
+        self.publish_status(memory);
+        self.publish_receive(memory);
+        self.publish_send(memory);
         let location = |ring: &Counted| match self.rings_may_change {
             true => RingLocation::default(),
             false => ring.in_descriptor(),
         };
         let descriptor = SocketDescriptor {
-            generation,
+            generation: self.handle.generation(),
             kind,
             change: self.descriptors,
             receive: location(&self.receive),
@@ -84,19 +135,14 @@ impl Channel {
         }
     }
 
-    fn ending(&self, ended: bool) -> u64 {
-        match (ended, self.failure) {
-            (false, _) => 0,
-            (true, None) => Progress::ENDED,
-            (true, Some(_)) => Progress::ENDED | Progress::FAILED,
-        }
+    pub(super) fn publish_status(&self, memory: &Memory) {
+        memory.live(self.index).get(STATUS_AT).store_release(self.endings.status().0);
     }
 
     /// Release: bytes before the counter, status before its failure bit.
     pub(crate) fn publish_receive(&self, memory: &Memory) {
         let packet = if self.packet_holds { Progress::PACKET } else { 0 };
-        let flags = self.ending(self.receive_ended) | packet;
-        let progress = Progress::new(self.receive.ours, flags);
+        let progress = Progress::new(self.receive.ours, self.endings.receive_flags() | packet);
         let word = memory.live(self.index).get(TAIL_AT);
         if planted(Bug::ReceiveWithoutRelease) {
             return word.store(progress.0);
@@ -106,9 +152,58 @@ impl Channel {
 
     /// Release: what was sent may be overwritten.
     pub(crate) fn publish_send(&self, memory: &Memory) {
-        // Over for the kernel as soon as it said so, though bytes may still be on their way.
-        let ended = self.send_ended || self.finish_send;
-        let progress = Progress::new(self.send.ours, self.ending(ended));
+        let progress = Progress::new(self.send.ours, self.endings.send_flags());
         memory.live(self.index).get(HEAD_AT).store_release(progress.0);
+    }
+
+    /// Loads the GPU's receive head.
+    pub(crate) fn load_head(&mut self, context: &Context) {
+        // Without a ring, the word is still that of the socket which had the slot before.
+        if self.receive.location.capacity == 0 {
+            return;
+        }
+        // Acquire: the GPU has read the bytes before the counter, so they may be overwritten.
+        let word = context.memory().receive_head(self.index).load_acquire();
+        if self.receive.update_head(word).is_err() {
+            self.violate("receive head", word, context);
+        }
+    }
+
+    /// Ends the socket with an error; bytes that have arrived can still be read.
+    pub(crate) fn fail(&mut self, errno: Errno, context: &Context) {
+        self.endings.receive = true;
+        self.fail_send(errno, context);
+    }
+
+    /// Ends sending with an error. What the peer sent before it left may still be in the system's
+    /// hands: receiving goes on to its own end.
+    pub(super) fn fail_send(&mut self, errno: Errno, context: &Context) {
+        if self.endings.fail_send(errno) {
+            context.counters.failed.add(1);
+            tracing::debug!(handle = self.handle.0, %errno, "socket failed");
+        }
+        let memory = context.memory();
+        self.publish_status(memory);
+        // Sending first: a kernel that has seen its receive fail does not find that bytes are sent.
+        self.publish_send(memory);
+        self.publish_receive(memory);
+    }
+
+    /// Ends the socket because the GPU wrote a word that makes no sense. One that goes on writing
+    /// is not reported again: it has ended, and neither the count nor the log is the kernel's to
+    /// fill.
+    pub(crate) fn violate(&mut self, what: &str, word: u64, context: &Context) {
+        if std::mem::replace(&mut self.endings.violated, true) {
+            return;
+        }
+        context.counters.violations.add(1);
+        if context.counters.violations.get() <= LOGGED_VIOLATIONS {
+            tracing::warn!(
+                handle = self.handle.0,
+                word,
+                "a kernel wrote a bad {what}; its socket ends"
+            );
+        }
+        self.fail(Errno::EPROTO, context);
     }
 }

@@ -22,6 +22,7 @@ use crate::gpu::Gpu;
 use crate::memory::combining::combined;
 use crate::memory::{ControlMemory, HostControl, Memory};
 use crate::settings::policy::Policy;
+use crate::transport::RingSizes;
 
 /// Where the connection of a harness lies.
 const SOCKET: usize = 1;
@@ -71,7 +72,7 @@ fn published<D: PartialEq + std::fmt::Debug + 'static>(
 #[test]
 fn who_sees_the_number_of_a_reply_sees_the_reply() {
     let (mut shard, mut io, _peer) = shard();
-    let shared = Arc::clone(&shard.context.shared);
+    let shared = Arc::clone(&shard.sockets.context.shared);
     shared.launches.set(0, true);
     let request = Request::new(Operation::Poller, 0, Handle::NONE, [0; 4]);
     shared.memory.request(0).write(&request.0);
@@ -89,7 +90,7 @@ fn who_sees_the_number_of_a_reply_sees_the_reply() {
 #[test]
 fn who_sees_a_packet_announced_sees_its_units() {
     let (mut shard, mut io, mut peer) = shard();
-    let shared = Arc::clone(&shard.context.shared);
+    let shared = Arc::clone(&shard.sockets.context.shared);
     peer.write_all(b"a packet").expect("the pair holds it");
     published(
         &shared,
@@ -106,14 +107,15 @@ fn who_sees_a_packet_announced_sees_its_units() {
 fn who_sees_a_failure_sees_which() {
     for side in [0, 1] {
         let (mut shard, _io, _peer) = shard();
-        let shared = Arc::clone(&shard.context.shared);
+        let shared = Arc::clone(&shard.sockets.context.shared);
         published(
             &shared,
             move |memory| Progress(memory.live(SOCKET).get(side).seen()).has_failed(),
             |memory| Status(memory.live(SOCKET).get(2).seen()).errno(),
             || {
-                let connection = shard.table.find(Handle::new(0, 1, 1)).expect("it is open");
-                connection.fail(Errno::ECONNRESET, &shard.context);
+                let connection =
+                    shard.sockets.table.find(Handle::new(0, 1, 1)).expect("it is open");
+                connection.channel.fail(Errno::ECONNRESET, &shard.sockets.context);
             },
         );
     }
@@ -122,7 +124,7 @@ fn who_sees_a_failure_sees_which() {
 #[test]
 fn a_descriptor_is_never_seen_half_changed() {
     let (shard, _io, _peer) = shard();
-    let shared = Arc::clone(&shard.context.shared);
+    let shared = Arc::clone(&shard.sockets.context.shared);
     let old = shared.memory.descriptor(SOCKET).seen();
     let torn = Rc::new(Cell::new(false));
     let kernel = {
@@ -132,7 +134,7 @@ fn a_descriptor_is_never_seen_half_changed() {
             torn.set(torn.get() || (seen[0] == old[0] && seen != old));
         }
     };
-    let wishes = Wishes { receive_ring: 4096, send_ring: 4096, timeout_ns: 9 };
+    let wishes = Wishes { rings: RingSizes { receive: 4096, send: 4096 }, timeout_ns: 9 };
     let mut next = Entry::new(Handle::new(0, 1, 2), SOCKET, Owner::Host, wishes, None);
     let (_, lingering) = combined(kernel, || next.publish(&shared.memory));
     assert_eq!((lingering, torn.get()), (0, false));
@@ -161,7 +163,7 @@ fn a_descriptor_is_never_seen_half_changed() {
 #[test]
 fn a_heartbeat_does_not_linger_and_is_not_read_back() {
     let (mut shard, mut io, _peer) = shard();
-    let memory = &shard.context.shared.memory;
+    let memory = &shard.sockets.context.shared.memory;
     let before = memory.last_beat(0);
     // What the supervisor sees comes from beside the mapping.
     let (_, lingering) = combined(|| {}, || memory.beat(0, before + 1));
@@ -188,7 +190,7 @@ fn other_memory_pays_for_no_fence() {
                 shard.turn(1, &mut io);
             },
         );
-        assert_eq!((fences, shard.context.counters.received_packets.get()), (0, 1));
-        assert!(shard.context.shared.memory.last_beat(0) > 0);
+        assert_eq!((fences, shard.sockets.context.counters.received_packets.get()), (0, 1));
+        assert!(shard.sockets.context.shared.memory.last_beat(0) > 0);
     }
 }

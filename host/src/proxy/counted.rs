@@ -4,7 +4,7 @@ use gpunet_device::abi::bits::{Progress, WatchedProgress};
 use gpunet_device::abi::descriptor::RingLocation;
 
 /// As far as counters go.
-pub(super) const MOST: u64 = u64::MAX >> 6;
+const MOST: u64 = u64::MAX >> 6;
 
 /// A ring with the proxy's counter and the last good one of the GPU.
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,20 +62,44 @@ impl Counted {
         self.ours - self.theirs
     }
 
-    /// What the GPU's word says of this ring; none while it is an earlier socket's.
-    pub(super) fn read(&self, word: u64) -> Option<Progress> {
-        match self.number {
-            0 => (word != self.stale).then_some(Progress(word)),
-            number => {
-                let progress = WatchedProgress(word);
-                (progress.number() == number).then(|| Progress::new(progress.count(), 0))
-            }
-        }
+    /// Bytes between the two counters of a send ring that the proxy must send; none of a p2p stream, whose
+    /// kernel has sent them already.
+    pub(super) fn unsent(&self) -> u64 {
+        if self.is_reported() { 0 } else { self.theirs - self.ours }
     }
 
-    /// Takes a new value of the GPU's counter if it makes sense: it has not gone back, nor past
-    /// `limit`.
-    pub(super) fn update(&mut self, count: u64, limit: u64) -> Result<(), ()> {
+    /// Whether the GPU's words are reports of a p2p stream, of which the proxy does not know how far they
+    /// may go.
+    fn is_reported(&self) -> bool {
+        self.number != 0
+    }
+
+    /// What the GPU's word says of this ring; none while it is an earlier socket's.
+    pub(super) fn read(&self, word: u64) -> Option<Progress> {
+        if !self.is_reported() {
+            return (word != self.stale).then_some(Progress(word));
+        }
+        let progress = WatchedProgress(word);
+        (progress.number() == self.number).then(|| Progress::new(progress.count(), 0))
+    }
+
+    /// Takes the GPU's head of a receive ring, as it was just loaded. An error: it makes no sense.
+    pub(super) fn update_head(&mut self, word: u64) -> Result<(), ()> {
+        self.seen = word;
+        let Some(head) = self.read(word) else { return Ok(()) };
+        let updated = self.update(head.count(), self.ours);
+        self.ours = self.ours.max(self.theirs);
+        updated
+    }
+
+    /// Takes the GPU's tail of a send ring. An error: it makes no sense.
+    pub(super) fn update_tail(&mut self, tail: u64) -> Result<(), ()> {
+        self.update(tail, self.ours + u64::from(self.location.capacity))
+    }
+
+    /// Takes a new value of the GPU's counter if it has not gone back, nor past `limit`.
+    fn update(&mut self, count: u64, limit: u64) -> Result<(), ()> {
+        let limit = if self.is_reported() { MOST } else { limit };
         if count < self.theirs || count > limit {
             return Err(());
         }

@@ -4,20 +4,24 @@
 //! itself knows; what makes no sense ends this socket with EPROTO, never more than that.
 
 use gpunet_device::Handle;
-use gpunet_device::abi::descriptor::{Kind, Status};
+use gpunet_device::abi::descriptor::Kind;
 use gpunet_device::abi::errno::Errno;
-use gpunet_device::abi::layout::STATUS_AT;
 use gpunet_device::calls::{POLLERR, POLLHUP, POLLIN, POLLOUT, POLLRDHUP};
 
 use super::channel::Channel;
+use super::context::Context;
+use super::counted::Counted;
+use super::endings::Connection;
 use super::listener::Listener;
-use super::marks::Marks;
-use super::poller::{Poller, Watchers};
-use super::statistics::SocketState;
+use super::poller::Poller;
+use super::pump::Pump;
+use super::schedule::Marks;
+use super::shared::Shared;
 use super::stream::{Stream, StreamPhase};
+use super::watchers::Watchers;
 use crate::memory::Memory;
 use crate::settings::config::Config;
-use crate::transport::{Endpoint, Rings, TransportNames};
+use crate::transport::{Carrier, Direction, Endpoint, RingSizes, Rings};
 
 /// Who a socket belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,17 +32,6 @@ pub(crate) enum Owner {
     AnyLaunch,
     /// A launch: closed when it ends.
     Launch(u32),
-}
-
-/// Who closes a socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Closer {
-    /// A kernel, which has made sure that no group is inside a call on it.
-    Kernel,
-    /// The host, whoever may be inside.
-    Host,
-    /// The host, for a net that goes: its memory stays until the last kernel has ended.
-    Net,
 }
 
 /// What a socket is doing.
@@ -68,22 +61,33 @@ pub(crate) enum Role {
     },
 }
 
+/// A socket that the host has closed while launches run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Drains {
+    /// No group is inside a call on it, or the host has not closed it.
+    No,
+    /// Groups may be inside a call on it.
+    Inside,
+    /// The same of a p2p stream, and groups do not find it closed yet: its other end, whose kernel answers
+    /// by itself, is notified when they do, or then at the latest. They would take the answer for the end of an
+    /// open stream.
+    LooksOpen { until_ns: u64 },
+    /// Groups find it closed.
+    LooksClosed,
+}
+
 /// Options that shape a socket before it has rings.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wishes {
-    pub(crate) receive_ring: u32,
-    pub(crate) send_ring: u32,
+    pub(crate) rings: RingSizes,
     pub(crate) timeout_ns: u64,
 }
 
 impl Wishes {
     /// What the net is set to.
     pub(crate) fn of(config: &Config) -> Self {
-        Self {
-            receive_ring: config.receive_ring,
-            send_ring: config.send_ring,
-            timeout_ns: config.timeout_ns,
-        }
+        let rings = RingSizes { receive: config.receive_ring, send: config.send_ring };
+        Self { rings, timeout_ns: config.timeout_ns }
     }
 }
 
@@ -93,19 +97,15 @@ pub(crate) struct Entry {
     pub(crate) owner: Owner,
     /// The listener that it was accepted from; NONE if it was not.
     pub(super) accepted_from: Handle,
-    /// Closed by the host, and groups may still be inside a call on it.
-    pub(super) drains: bool,
-    /// A p2p stream that drains, and that groups do not find closed yet: its other end, whose kernel answers
-    /// by itself, is notified when they do, or then at the latest. They would take the answer for the end of an
-    /// open stream.
-    pub(super) looks_open_until_ns: Option<u64>,
+    /// Whether groups may still be inside a call on it, after the host has closed it.
+    pub(super) drains: Drains,
     /// Whether the net's limits count it as a socket of a kernel.
     pub(crate) counted: bool,
     pub(crate) wishes: Wishes,
     pub(crate) socket: Option<Endpoint>,
     pub(crate) channel: Channel,
     pub(crate) role: Role,
-    /// Pollers that want to know what happens on it.
+    /// Pollers that watch it.
     pub(crate) watchers: Watchers,
     /// Where it stands in the shard's schedule.
     pub(super) marks: Marks,
@@ -123,21 +123,43 @@ impl Entry {
             handle,
             owner,
             accepted_from: Handle::NONE,
-            drains: false,
-            looks_open_until_ns: None,
+            drains: Drains::No,
             counted: false,
             wishes,
             socket,
-            channel: Channel::new(index),
+            channel: Channel::new(handle, index),
             role: Role::Fresh,
             watchers: Watchers::default(),
             marks: Marks::default(),
         }
     }
 
-    /// Makes it a stream.
+    /// Makes it a stream, or a stream that is further.
     pub(crate) fn start_stream(&mut self, phase: StreamPhase) {
-        self.role = Role::Stream(Stream::new(phase));
+        match &mut self.role {
+            Role::Stream(stream) => stream.phase = phase,
+            role => *role = Role::Stream(Stream::new(phase)),
+        }
+        self.channel.endings.connection = match phase {
+            StreamPhase::Connecting => Connection::Begun,
+            StreamPhase::Open => Connection::Made,
+            StreamPhase::Closing { .. } => Connection::None,
+        };
+    }
+
+    /// Makes it a listener with that accept ring, whose peers wait in the system's queue beyond its share.
+    pub(crate) fn start_listening(&mut self, shared: &Shared, ring: Counted, share: u32) {
+        self.channel.receive = ring;
+        shared.pool.reserve_share(self.handle, share);
+        self.role = Role::Listener(Box::new(Listener::new(share)));
+    }
+
+    /// Closes it: its handle is dead, and it goes once it has nothing left to do, or at that time.
+    pub(super) fn start_leaving(&mut self, deadline_ns: u64) {
+        match self.role {
+            Role::Stream(_) => self.start_stream(StreamPhase::Closing { deadline_ns }),
+            _ => self.role = Role::Leaving { deadline_ns },
+        }
     }
 
     /// What it is doing.
@@ -166,76 +188,49 @@ impl Entry {
     }
 
     /// Its role as a stream.
-    pub(crate) fn stream(&self) -> Option<&Stream> {
-        if let Role::Stream(stream) = &self.role { Some(stream) } else { None }
-    }
-
-    /// The same, to be changed.
-    pub(crate) fn stream_mut(&mut self) -> Option<&mut Stream> {
+    pub(crate) fn stream(&mut self) -> Option<&mut Stream> {
         if let Role::Stream(stream) = &mut self.role { Some(stream) } else { None }
     }
 
-    /// Whether its transport moves bytes by itself.
-    pub(super) fn places_bytes(&self) -> bool {
-        self.socket.as_ref().is_some_and(|socket| socket.places_bytes())
-    }
-
-    /// What the descriptor calls it.
-    fn kind(&self) -> Kind {
-        match &self.role {
-            Role::Fresh => Kind::Fresh,
-            Role::Stream(_) | Role::Leaving { .. } => Kind::Stream,
-            Role::Listener(_) => Kind::Listener,
-            Role::Poller(_) => Kind::Poller,
-        }
+    /// What moves its bytes, of a stream that is connected.
+    pub(crate) fn pump<'a>(&'a mut self, context: &'a Context) -> Option<Pump<'a>> {
+        let (Role::Stream(stream), Some(socket)) = (&mut self.role, &mut self.socket) else {
+            return None;
+        };
+        Some(Pump::new(&mut self.channel, stream, socket.carrier_mut()?, context))
     }
 
     /// Publishes everything the GPU may read of it; the descriptor last.
     pub(crate) fn publish(&mut self, memory: &Memory) {
-        let kind = self.kind();
-        self.channel.units_since = self.channel.receive.ours;
-        memory.renew_units(self.channel.index, self.channel.units_since);
-        self.publish_status(memory);
-        self.channel.publish_receive(memory);
-        self.channel.publish_send(memory);
-        let generation = self.handle.generation();
-        self.channel.publish_descriptor(memory, generation, kind, self.wishes.timeout_ns);
-    }
-
-    pub(crate) fn publish_status(&self, memory: &Memory) {
-        let status = match (self.channel.failure, self.phase()) {
-            // What the peer sent before may still come: the socket has failed when all is over.
-            (Some(errno), Phase::Open) if !self.channel.receive_ended => {
-                Status::new(Status::CONNECTED, errno.0)
-            }
-            (Some(errno), _) => Status::new(Status::FAILED, errno.0),
-            (None, Phase::Connecting) => Status::new(Status::CONNECTING, 0),
-            (None, Phase::Open) => Status::new(Status::CONNECTED, 0),
-            _ => Status::new(Status::IDLE, 0),
+        let kind = match &self.role {
+            Role::Fresh => Kind::Fresh,
+            Role::Stream(_) | Role::Leaving { .. } => Kind::Stream,
+            Role::Listener(_) => Kind::Listener,
+            Role::Poller(_) => Kind::Poller,
         };
-        memory.live(self.channel.index).get(STATUS_AT).store_release(status.0);
+        self.channel.publish(memory, kind, self.wishes.timeout_ns);
     }
 
     /// What it is ready for, as `gpoll` would say.
     pub(crate) fn readiness(&self) -> u16 {
-        let channel = &self.channel;
+        let (channel, endings) = (&self.channel, &self.channel.endings);
         let mut events = 0;
-        if channel.receive.unread() > 0 || channel.receive_ended {
+        if channel.receive.unread() > 0 || endings.receive {
             events |= POLLIN;
         }
-        if self.is_open() || channel.failure.is_some() {
-            if channel.receive_ended {
+        if self.is_open() || endings.failure.is_some() {
+            if endings.receive {
                 events |= POLLRDHUP;
             }
             let used = channel.send.theirs - channel.send.ours;
-            if used < u64::from(channel.send.location.capacity) || channel.send_ended {
+            if used < u64::from(channel.send.location.capacity) || endings.send {
                 events |= POLLOUT;
             }
-            if channel.receive_ended && channel.send_ended {
+            if endings.receive && endings.send {
                 events |= POLLHUP;
             }
         }
-        if channel.failure.is_some() {
+        if endings.failure.is_some() {
             events |= POLLERR;
         }
         events
@@ -248,36 +243,29 @@ impl Entry {
         self.socket.as_mut().map_or(Ok(()), |socket| socket.attach(&rings))
     }
 
-    /// For people.
-    pub(crate) fn describe(&self) -> SocketState {
-        let socket = self.socket.as_ref();
-        let (receive, send) = (&self.channel.receive, &self.channel.send);
-        SocketState {
-            handle: self.handle.0,
-            state: match self.phase() {
-                Phase::Fresh => "fresh",
-                Phase::Connecting => "connecting",
-                Phase::Open => "stream",
-                Phase::Listening => "listener",
-                Phase::Polling => "poller",
-                Phase::Closing { .. } => "closing",
-            },
-            transport: socket.map_or(TransportNames::default(), Endpoint::transport),
-            local: socket.and_then(|s| s.local_addr().ok()).map(|address| address.to_string()),
-            peer: socket.and_then(|s| s.peer_addr().ok()).map(|address| address.to_string()),
-            launch: match self.owner {
-                Owner::Launch(launch) => Some(launch),
-                Owner::Host | Owner::AnyLaunch => None,
-            },
-            receive_capacity: receive.location.capacity,
-            to_be_read: receive.unread(),
-            send_capacity: send.location.capacity,
-            to_be_sent: send.theirs - send.ours,
-            received: receive.ours - receive.location.base,
-            sent: send.ours - send.location.base,
-            receive_ended: self.channel.receive_ended,
-            send_ended: self.channel.send_ended,
-            error: self.channel.failure.map(|errno| errno.to_string()),
+    /// Uses the rings that its stream has brought. Whether it has brought any.
+    pub(crate) fn use_brought_rings(&mut self, memory: &Memory) -> bool {
+        let carrier = self.socket.as_mut().and_then(Endpoint::carrier_mut);
+        let Some(Carrier::Kernels(peer)) = carrier else { return false };
+        let brought = peer.rings();
+        brought.map(|rings| self.channel.use_rings(memory, rings)).is_some()
+    }
+
+    /// Gives slot, rings and what limits count back: the one place where that happens. The system's
+    /// socket closes with the entry.
+    pub(crate) fn give_back(&mut self, shared: &Shared) {
+        (shared.on_free)(self.handle);
+        shared.memory.withdraw_descriptor(self.channel.index);
+        self.channel.release(shared);
+        let limits = &shared.policy.limits;
+        if let Some(stream) = self.stream() {
+            let (received, sent) = stream.flow.land_all();
+            limits.land(Direction::Receive, received);
+            limits.land(Direction::Send, sent);
         }
+        if std::mem::take(&mut self.counted) {
+            limits.release_socket();
+        }
+        shared.pool.free_handle(self.handle);
     }
 }

@@ -10,7 +10,8 @@ use gpunet_device::poller::EVENT_BYTES;
 use gpunet_device::{Domain, Handle, SocketAddr};
 use proptest::prelude::*;
 
-use super::entry::{Closer, Entry, Owner, Role, Wishes};
+use super::closing::Closer;
+use super::entry::{Entry, Owner, Role, Wishes};
 use super::shard::Shard;
 use super::stream::StreamPhase;
 use super::tests::{NoEpoll, empty_shard};
@@ -18,8 +19,8 @@ use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
 use crate::memory::{ControlMemory, HostControl, Memory};
 use crate::pool::Account;
 use crate::settings::policy::Policy;
-use crate::transport::RingRegion;
 use crate::transport::{self, Endpoint};
+use crate::transport::{RingRegion, RingSizes};
 
 /// A counter as a kernel writes it.
 pub(super) fn counter(count: u64) -> u64 {
@@ -51,7 +52,7 @@ impl Harness {
             .expect("memory");
         // Nothing that a test draws reaches beyond it.
         let shard = empty_shard(memory, RING_BYTES, Policy::closed());
-        shard.context.shared.launches.set(LAUNCH, true);
+        shard.sockets.context.shared.launches.set(LAUNCH, true);
         Self { shard, io: NoEpoll::default(), now: 0 }
     }
 
@@ -72,7 +73,7 @@ impl Harness {
     }
 
     pub(super) fn ask_for(&mut self, request: &Request) -> Result<u64, i64> {
-        let reply = self.shard.answer(request, self.now, &mut self.io);
+        let reply = self.shard.answer(request, &mut self.io);
         if reply.result() == 0 { Ok(reply.number()) } else { Err(reply.result()) }
     }
 
@@ -82,7 +83,13 @@ impl Harness {
         far.set_nonblocking(true).expect("a socket can");
         let (socket, _) = transport::adopt(near.into()).expect("a stream");
         let mut made = self.make(Owner::Host, Some(socket));
-        made.allocate_rings(&self.shard.context.shared, Account::Own, RingRegion::Host)
+        made.channel
+            .allocate(
+                &self.shard.sockets.context.shared,
+                Account::Own,
+                RingRegion::Host,
+                made.wishes.rings,
+            )
             .expect("rings");
         made.start_stream(StreamPhase::Open);
         (self.adopt(made), far)
@@ -90,15 +97,15 @@ impl Harness {
 
     /// A connection that is not yet the shard's.
     pub(super) fn make(&self, owner: Owner, socket: Option<Endpoint>) -> Entry {
-        let shared = &self.shard.context.shared;
+        let shared = &self.shard.sockets.context.shared;
         let handle = shared.pool.allocate_handle(Account::Own).expect("a slot");
-        let wishes = Wishes { receive_ring: RING, send_ring: RING, timeout_ns: 0 };
+        let wishes = Wishes { rings: RingSizes { receive: RING, send: RING }, timeout_ns: 0 };
         Entry::new(handle, shared.index(handle), owner, wishes, socket)
     }
 
     pub(super) fn adopt(&mut self, mut made: Entry) -> Handle {
         let handle = made.handle;
-        made.publish(&self.shard.context.shared.memory);
+        made.publish(&self.shard.sockets.context.shared.memory);
         self.shard.adopt(made, &mut self.io);
         handle
     }
@@ -124,7 +131,8 @@ impl Harness {
     /// What is in a poller's ring: tokens and events.
     pub(super) fn in_ring(&mut self, poller: Handle) -> Vec<(u64, u16)> {
         let ring = self.shard.find(poller).expect("it is open").channel.receive;
-        let word = |at: u64| self.shard.context.shared.memory.ring_word(&ring.location, at).load();
+        let word =
+            |at: u64| self.shard.sockets.context.shared.memory.ring_word(&ring.location, at).load();
         let written = (ring.theirs..ring.ours).step_by(EVENT_BYTES);
         written.map(|at| (word(at), word(at + 8) as u16)).collect()
     }
@@ -140,8 +148,8 @@ impl Harness {
     /// Takes a stream's bytes as a kernel does.
     pub(super) fn read_all(&mut self, stream: Handle) {
         let head = self.shard.find(stream).expect("it is open").channel.receive.ours;
-        let index = self.shard.context.shared.index(stream);
-        self.shard.context.shared.memory.receive_head(index).store_release(counter(head));
+        let index = self.shard.sockets.context.shared.index(stream);
+        self.shard.sockets.context.shared.memory.receive_head(index).store_release(counter(head));
     }
 
     pub(super) fn watched(&mut self, poller: Handle) -> (usize, usize) {
@@ -153,9 +161,9 @@ impl Harness {
     pub(super) fn is_in_bounds(&mut self) {
         let slots = LAYOUT.socket_slots as usize;
         let shard = &self.shard;
-        let lists = shard.schedule.lengths();
+        let lists = shard.sockets.schedule.lengths();
         assert!(lists.iter().all(|length| *length <= 2 * slots), "{lists:?}");
-        for connection in shard.table.iter() {
+        for connection in shard.sockets.table.iter() {
             let watched = watched(connection);
             assert!(watched.0 <= slots && watched.1 <= watched.0, "{watched:?}");
             let send = &connection.channel.send;
@@ -168,15 +176,15 @@ impl Harness {
     /// Once all is closed, all slots and rings are back.
     pub(super) fn is_whole(&mut self) {
         // What still stands in a slot makes no new socket.
-        self.shard.context.shared.launches.set(LAUNCH, false);
-        self.shard.close_all(self.now);
+        self.shard.sockets.context.shared.launches.set(LAUNCH, false);
+        self.shard.close_all(self.now, &mut self.io);
         for _ in 0..4 {
             self.now += 1_000_000;
             self.shard.turn(self.now, &mut self.io);
         }
         assert!(self.shard.is_empty());
-        assert_eq!(self.shard.context.shared.pool.usage(), (0, RING_BYTES));
-        assert!(self.shard.context.shared.waiting().is_empty());
+        assert_eq!(self.shard.sockets.context.shared.pool.usage(), (0, RING_BYTES));
+        assert!(self.shard.sockets.context.shared.waiting().is_empty());
     }
 }
 
@@ -189,16 +197,16 @@ fn watched(poller: &Entry) -> (usize, usize) {
 fn a_socket_is_reported_once_whatever_else_is_written_to_it() {
     let mut harness = Harness::new();
     let (handle, _far) = harness.stream();
-    let index = harness.shard.context.shared.index(handle);
+    let index = harness.shard.sockets.context.shared.index(handle);
     for turn in 1..1000 {
-        harness.shard.context.shared.memory.send_tail(index).store(turn << 40);
-        harness.shard.context.shared.memory.receive_head(index).store(turn << 41);
+        harness.shard.sockets.context.shared.memory.send_tail(index).store(turn << 40);
+        harness.shard.sockets.context.shared.memory.receive_head(index).store(turn << 41);
         harness.turn();
         // As a dump of all sockets does.
         harness.shard.find_now(handle).expect("it is open");
     }
-    assert_eq!(harness.shard.context.counters.violations.get(), 1);
-    assert_eq!(harness.shard.context.counters.failed.get(), 1);
+    assert_eq!(harness.shard.sockets.context.counters.violations.get(), 1);
+    assert_eq!(harness.shard.sockets.context.counters.failed.get(), 1);
     harness.is_whole();
 }
 
@@ -211,14 +219,14 @@ fn a_full_ring_waits_once_however_often_its_descriptor_is_ready() {
         harness.shard.ready(handle.0);
         harness.turn();
     }
-    assert_eq!(harness.shard.schedule.heads_awaited(), 1);
+    assert_eq!(harness.shard.sockets.schedule.heads.awaited(), 1);
     // And goes on once there is room.
-    let index = harness.shard.context.shared.index(handle);
+    let index = harness.shard.sockets.context.shared.index(handle);
     let head = harness.shard.find(handle).expect("it is open").channel.receive.ours;
-    harness.shard.context.shared.memory.receive_head(index).store(counter(head));
+    harness.shard.sockets.context.shared.memory.receive_head(index).store(counter(head));
     harness.turn();
-    assert_eq!(harness.shard.schedule.heads_awaited(), 0);
-    assert_eq!(harness.shard.context.counters.received_bytes.get(), 2 * u64::from(RING));
+    assert_eq!(harness.shard.sockets.schedule.heads.awaited(), 0);
+    assert_eq!(harness.shard.sockets.context.counters.received_bytes.get(), 2 * u64::from(RING));
     harness.is_whole();
 }
 
@@ -234,11 +242,11 @@ fn sockets_belong_to_launches_that_run() {
         let made = harness.ask(operation, Handle::NONE, numbers).expect("its launch runs");
         assert!(harness.shard.find(Handle(made)).is_some());
         // A kernel may leave a request behind that is looked at when it has ended.
-        harness.shard.context.shared.launches.set(LAUNCH, false);
+        harness.shard.sockets.context.shared.launches.set(LAUNCH, false);
         harness.shard.launch_ended(LAUNCH, true, harness.now);
         assert_eq!(harness.ask(operation, Handle::NONE, numbers), Err(-22));
         harness.turn();
-        assert_eq!(harness.shard.context.shared.pool.usage().0, 0);
+        assert_eq!(harness.shard.sockets.context.shared.pool.usage().0, 0);
     }
 }
 
@@ -247,7 +255,7 @@ fn a_socket_that_comes_after_its_launch_has_ended_is_closed() {
     for owner in [Owner::Launch(LAUNCH), Owner::AnyLaunch] {
         let mut harness = Harness::new();
         let (stays, _far) = harness.stream();
-        harness.shard.context.shared.launches.set(LAUNCH, false);
+        harness.shard.sockets.context.shared.launches.set(LAUNCH, false);
         // From another shard, which answered the request before it was notified of the end.
         let made = harness.make(owner, None);
         let handle = harness.adopt(made);
@@ -262,7 +270,7 @@ fn a_socket_that_comes_after_its_launch_has_ended_is_closed() {
 fn many_sockets_go_at_once_and_the_heartbeat_goes_on() {
     const MANY: u32 = 15_000;
     let mut harness = Harness::with(Layout { shards: 1, socket_slots: MANY + 1, request_slots: 4 });
-    let shared = harness.shard.context.shared.clone();
+    let shared = harness.shard.sockets.context.shared.clone();
     let poller = harness.poller();
     let made: Vec<Handle> = (0..MANY)
         .map(|_| {
@@ -289,7 +297,7 @@ fn many_sockets_go_at_once_and_the_heartbeat_goes_on() {
     assert!(harness.shard.is_empty());
     harness.turn();
     harness.is_in_bounds();
-    assert_eq!(harness.shard.schedule.lengths(), [0; 7]);
+    assert_eq!(harness.shard.sockets.schedule.lengths(), [0; 8]);
     harness.is_whole();
 }
 
@@ -297,8 +305,8 @@ fn many_sockets_go_at_once_and_the_heartbeat_goes_on() {
 fn what_is_written_after_a_close_is_not_sent() {
     let mut harness = Harness::new();
     let (handle, mut far) = harness.stream();
-    let index = harness.shard.context.shared.index(handle);
-    let tail = harness.shard.context.shared.memory.send_tail(index);
+    let index = harness.shard.sockets.context.shared.index(handle);
+    let tail = harness.shard.sockets.context.shared.memory.send_tail(index);
     let base = harness.shard.find(handle).expect("it is open").channel.send.theirs;
     // More than the pair holds, so that the close has to wait.
     let mut sent = base;
@@ -321,7 +329,7 @@ fn what_is_written_after_a_close_is_not_sent() {
         }
     }
     assert!(harness.shard.find(handle).is_none(), "it ends once its bytes are sent");
-    assert_eq!(harness.shard.context.counters.violations.get(), 0);
+    assert_eq!(harness.shard.sockets.context.counters.violations.get(), 0);
     assert_eq!(arrived, sent - base);
     harness.is_whole();
 }
@@ -377,7 +385,7 @@ proptest! {
         }
         let poller = harness.poller();
         for step in steps {
-            let shared = std::sync::Arc::clone(&harness.shard.context.shared);
+            let shared = std::sync::Arc::clone(&harness.shard.sockets.context.shared);
             let memory = &shared.memory;
             // Those handles that mean something are drawn as often as those that do not.
             let handle = |drawn: u64| match drawn % 16 {
@@ -390,7 +398,7 @@ proptest! {
                 Step::Head(at, word) => memory.receive_head(at).store(word),
                 Step::Unit(at, index, word) => memory.send_units(at).get(index).store(word),
                 Step::Forwards(at, by) => {
-                    if let Some(connection) = harness.shard.table.get(at) {
+                    if let Some(connection) = harness.shard.sockets.table.get(at) {
                         memory.send_tail(at).store(counter(connection.channel.send.theirs + by));
                         let head = connection.channel.receive.theirs + by;
                         memory.receive_head(at).store(counter(head.min(connection.channel.receive.ours)));
@@ -416,7 +424,7 @@ proptest! {
                     let _ = std::io::Read::read(far, &mut vec![0; usize::from(bytes)]);
                 }
                 Step::Ready(at) => {
-                    if let Some(key) = harness.shard.table.get(at).map(|c| c.handle.0) {
+                    if let Some(key) = harness.shard.sockets.table.get(at).map(|c| c.handle.0) {
                         harness.shard.ready(key);
                     }
                 }

@@ -7,8 +7,8 @@ use gpunet_device::Handle;
 use gpunet_device::abi::errno::Errno;
 
 use super::entry::Entry;
-use super::poller::Notice;
 use super::statistics::SocketState;
+use super::watchers::Notice;
 
 /// A message to a shard.
 pub(crate) enum Message {

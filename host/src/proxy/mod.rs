@@ -6,18 +6,19 @@
 //! epoll, clock, sleep. Everything that the shard reads from the GPU is checked before it is believed.
 //!
 //! ```text
-//!   thread ── turn(now) ──▶ shard ─┬─ context    memory, clock, counters, what the net shares
-//!     │                            ├─ table      entries by slot, each with its role:
-//!   epoll ── ready(handle) ──▶     │    entry ──┬─ stream, p2p   bytes between ring and peer
-//!   queue ── message(..) ──▶       │    channel ├─ listener      accept ring
-//!                                  │            └─ poller        event ring
-//!                                  └─ schedule   who is to be looked at, and why
-//!
-//!   what an entry does by itself: pump      moves bytes between ring and peer
-//!                                 accepting, rings, failing
-//!   what a shard does with them:  request   answers request slots
-//!                                 turn      scans, busy polling, each socket's byte budget
-//!                                 connect, watching, throttle, closing
+//!   thread ── turn(now) ──▶ shard ── sockets ─┬─ context    memory, clock, counters, what the net shares
+//!     │                       │               ├─ table      entries by slot, each with its role:
+//!   epoll ── ready(handle) ──▶│               │    entry ──┬─ stream    what is beside its rings
+//!   queue ── message(..) ──▶  │               │    channel ├─ listener  accept ring
+//!                             │               │            └─ poller    event ring
+//!                             │               └─ schedule   which sockets a turn visits, and why
+//!                             │
+//!   one socket:  visit ── pump      moves bytes between ring and peer, by what carries them
+//!                  ├───── limited   the same under the net's limits
+//!                  └───── connecting
+//!   several:     steps      scans, busy polling, timers     throttle   who waits for limits
+//!                requests   answers request slots           accepting
+//!                notices    from sockets to pollers         closing
 //!
 //!   drain: sockets that the host has closed under launches that run
 //! ```
@@ -29,22 +30,23 @@ mod channel;
 mod closing;
 #[cfg(test)]
 mod combining_tests;
-mod connect;
+mod connecting;
 mod context;
 pub(crate) mod control;
 mod counted;
 mod drain;
 pub(crate) mod draining;
+mod endings;
 pub(crate) mod entry;
-mod failing;
 #[cfg(test)]
 mod hostile_tests;
+mod limited;
 mod listener;
-mod marks;
 pub(crate) mod message;
 #[cfg(all(test, feature = "loom"))]
 mod models;
-mod p2p;
+mod notices;
+mod options;
 // On the emulated GPU as it usually is: the simulation has waits look at their deadlines more rarely.
 #[cfg(all(test, not(any(feature = "loom", feature = "simulation"))))]
 mod p2p_hostile_tests;
@@ -61,20 +63,23 @@ mod poller;
 mod poller_tests;
 mod pump;
 mod request;
-mod rings;
 pub(crate) mod rounds;
 pub(crate) mod running;
+mod scan;
 mod schedule;
 pub(crate) mod shard;
 pub(crate) mod shared;
+mod sockets;
 pub(crate) mod statistics;
+mod steps;
 pub(crate) mod stream;
 mod table;
 #[cfg(test)]
 mod tests;
 pub(crate) mod thread;
 mod throttle;
-mod turn;
+mod timers;
 #[cfg(test)]
 mod turn_tests;
-mod watching;
+mod visit;
+mod watchers;

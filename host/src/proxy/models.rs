@@ -23,8 +23,9 @@ use gpunet_device::calls;
 use gpunet_device::channel::model as channel;
 use gpunet_device::{Handle, Net as DeviceNet, SocketAddr, Thread};
 
+use super::closing::Closer;
 use super::counted::Counted;
-use super::entry::{Closer, Entry, Owner, Phase, Wishes};
+use super::entry::{Entry, Owner, Phase, Wishes};
 use super::shard::Shard;
 use super::stream::StreamPhase;
 use super::tests::{NoEpoll, empty_shard};
@@ -33,7 +34,8 @@ use crate::memory::{ControlMemory, HostControl, Memory, RingSlice};
 use crate::pool::Account;
 use crate::settings::policy::Policy;
 use crate::transport::{
-    Acceptor, Direction, Endpoint, RingRegion, Socket, Stream, Transferred, Transport,
+    Acceptor, Carrier, Direction, Endpoint, RingRegion, RingSizes, Socket, Stream, SystemStream,
+    Transferred, Transport,
 };
 
 /// Bytes of a ring: so few that messages wrap, and must wait for room.
@@ -83,9 +85,9 @@ impl Socket for Wire {
 }
 
 impl Acceptor for Wire {
-    fn accept(&mut self) -> Result<Option<Box<dyn Stream>>, Errno> {
+    fn accept(&mut self) -> Result<Option<Carrier>, Errno> {
         let next = self.peers.lock().expect("nobody panics with it").pop_front();
-        Ok(next.map(|wire| Box::new(wire) as Box<dyn Stream>))
+        Ok(next.map(|wire| Carrier::System(Box::new(wire))))
     }
 }
 
@@ -94,6 +96,12 @@ impl Stream for Wire {
         Ok(SocketAddr::NONE)
     }
 
+    fn shutdown(&mut self, _direction: Direction) -> Result<(), Errno> {
+        Ok(())
+    }
+}
+
+impl SystemStream for Wire {
     fn receive(&mut self, slice: &RingSlice) -> Result<Transferred, Errno> {
         let mut queue = self.to_kernel.lock().expect("nobody panics with it");
         let Some(mut bytes) = queue.pop_front() else { return Ok(Transferred::Later) };
@@ -111,14 +119,6 @@ impl Stream for Wire {
         self.from_kernel.lock().expect("nobody panics with it").extend(&bytes);
         Ok(Transferred::Bytes(bytes.len()))
     }
-
-    fn discard(&mut self) -> Result<Transferred, Errno> {
-        Ok(Transferred::Later)
-    }
-
-    fn shutdown(&mut self, _direction: Direction) -> Result<(), Errno> {
-        Ok(())
-    }
 }
 
 /// A net without threads: its shard, and what kernels are given.
@@ -127,7 +127,8 @@ pub(super) struct Small {
     pub(super) net: DeviceNet,
 }
 
-pub(super) const WISHES: Wishes = Wishes { receive_ring: RING, send_ring: RING, timeout_ns: 0 };
+pub(super) const WISHES: Wishes =
+    Wishes { rings: RingSizes { receive: RING, send: RING }, timeout_ns: 0 };
 
 impl Small {
     fn new(socket_slots: u32) -> Self {
@@ -145,7 +146,7 @@ impl Small {
         memory.known_to_the_model();
         let net = memory.device_net(0, 1);
         let shard = empty_shard(memory, ring_bytes as u64, Policy::open());
-        shard.context.shared.launches.set(0, true);
+        shard.sockets.context.shared.launches.set(0, true);
         Self { shard, net }
     }
 
@@ -153,7 +154,7 @@ impl Small {
     /// pool has given more.
     fn add(&mut self, wire: &Wire, phase: Phase) -> Handle {
         let mut made = self.connection(wire);
-        let memory = &self.shard.context.shared.memory;
+        let memory = &self.shard.sockets.context.shared.memory;
         let cut = |ring: &Counted, base: u64| {
             let location = RingLocation { capacity: RING, base, ..ring.location };
             memory.model_knows_ring(&location);
@@ -161,8 +162,8 @@ impl Small {
         };
         if phase == Phase::Listening {
             let ring = cut(&made.channel.receive, BASE + 1);
-            made.socket = Some(Endpoint::listener(Box::new(wire.clone())));
-            made.start_listening(&self.shard.context.shared, ring, 1);
+            made.socket = Some(Endpoint::from(Box::new(wire.clone()) as Box<dyn Acceptor>));
+            made.start_listening(&self.shard.sockets.context.shared, ring, 1);
             made.channel.send = Counted::default();
         } else {
             made.start_stream(StreamPhase::Open);
@@ -177,12 +178,14 @@ impl Small {
 
     /// A stream with rings as the pool gives them.
     fn connection(&mut self, wire: &Wire) -> Entry {
-        let shared = Arc::clone(&self.shard.context.shared);
+        let shared = Arc::clone(&self.shard.sockets.context.shared);
         let handle = shared.pool.allocate_handle(Account::Own).expect("a slot");
-        let socket = Endpoint::stream(Box::new(wire.clone()));
+        let socket = Endpoint::from(Carrier::System(Box::new(wire.clone())));
         let index = shared.index(handle);
         let mut made = Entry::new(handle, index, Owner::Host, WISHES, Some(socket));
-        made.allocate_rings(&shared, Account::Own, RingRegion::Host).expect("rings");
+        made.channel
+            .allocate(&shared, Account::Own, RingRegion::Host, made.wishes.rings)
+            .expect("rings");
         made.start_stream(StreamPhase::Open);
         made
     }
@@ -190,7 +193,7 @@ impl Small {
     /// The same in its place.
     fn add_stream(&mut self) -> Handle {
         let mut made = self.connection(&Wire::default());
-        made.publish(&self.shard.context.shared.memory);
+        made.publish(&self.shard.sockets.context.shared.memory);
         let handle = made.handle;
         self.shard.adopt(made, &mut NoEpoll::default());
         handle
@@ -219,7 +222,7 @@ impl Host {
                 turn(&mut shard, &ready);
                 loom::thread::yield_now();
             }
-            assert_eq!(shard.context.counters.violations.get(), 0);
+            assert_eq!(shard.sockets.context.counters.violations.get(), 0);
         });
         Self(thread, done)
     }
@@ -409,15 +412,16 @@ fn generation_reuse() {
         let (receive, send) =
             (connection.channel.receive.location, connection.channel.send.location);
         let at = |ring: &RingLocation| {
-            let [(address, _), _] = small.shard.context.shared.memory.slice(ring, 0, 1).pieces();
+            let [(address, _), _] =
+                small.shard.sockets.context.shared.memory.slice(ring, 0, 1).pieces();
             address.addr() as u64 | u64::from(ring.capacity.ilog2())
         };
         let expected = [at(&receive), at(&send), receive.base];
         let thread = loom::thread::spawn(move || {
             small.shard.close(old, Closer::Kernel, 0);
-            let shared = Arc::clone(&small.shard.context.shared);
+            let shared = Arc::clone(&small.shard.sockets.context.shared);
             // Where the old rings were is somebody else's by now.
-            small.shard.finish_closing(u64::MAX / 2, &mut NoEpoll::default());
+            small.shard.finish_closing(u64::MAX / 2);
             for _ in 0..2 {
                 shared.pool.allocate_ring(Account::Own, RingRegion::Host, 4096, 0).expect("a ring");
             }
@@ -431,7 +435,7 @@ fn generation_reuse() {
         }
         let small = thread.join().expect("the host's side ends well");
         // From now on it is stale for whoever looks: a launch that comes later does.
-        let fresh = small.shard.context.shared.memory.device_net(0, 2);
+        let fresh = small.shard.sockets.context.shared.memory.device_net(0, 2);
         assert_eq!(channel::rings(fresh, old), Err(Errno::EBADF));
     });
 }

@@ -15,11 +15,11 @@ use gpunet_device::abi::net::WINDOW;
 use gpunet_device::calls::{self, MSG_DONTWAIT, MSG_PEEK, POLLIN, PollFd};
 use gpunet_device::{Errno, Group as _, Handle, Net, SharedBuf, Stream, simt};
 
-use super::counted::Counted;
 use super::entry::{Entry, Owner, Wishes};
 use super::stream::StreamPhase;
 use crate::gpu::{Arena, EmulatedOptions, Gpu, GpuChoice, LaunchSpec, WaitOutcome};
 use crate::memory::{ControlMemory, HostControl, Memory};
+use crate::transport::{RingSizes, Rings};
 
 const RING: u32 = 8192;
 const BASE: u64 = 1 << 57 | 5 << 33;
@@ -66,16 +66,17 @@ impl End {
             arena.write(at, bytes.as_flattened()).expect("it is there");
         }
         let handle = Handle::new(0, 0, 1);
-        let wishes = Wishes { receive_ring: RING, send_ring: RING, timeout_ns: TIMEOUT_NS };
+        let wishes =
+            Wishes { rings: RingSizes { receive: RING, send: RING }, timeout_ns: TIMEOUT_NS };
         let mut made = Entry::new(handle, 0, Owner::Host, wishes, None);
         let ring = |at: usize| {
             let offset = arena.offset() + at as u64;
-            Counted::p2p(RingLocation { region: WINDOW, offset, capacity: RING, base: BASE }, 0)
+            RingLocation { region: WINDOW, offset, capacity: RING, base: BASE }
         };
         let page = |at: usize| ((arena.offset() as usize + at) / PAGE_BYTES) as u32;
-        (made.channel.receive, made.channel.send) = (ring(OWN_RING), ring(PEER_RING));
-        made.channel.inboxes =
-            Some(Inboxes { own: page(OWN_INBOX), peer: page(PEER_INBOX), one_gpu: true });
+        let rings = Rings { receive: ring(OWN_RING), send: ring(PEER_RING) };
+        let inboxes = Inboxes { own: page(OWN_INBOX), peer: page(PEER_INBOX), one_gpu: true };
+        made.channel.use_rings(&memory, (rings, inboxes));
         made.start_stream(StreamPhase::Open);
         made.publish(&memory);
         Self { gpu, memory, arena, handle }

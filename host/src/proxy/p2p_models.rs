@@ -14,14 +14,13 @@ use gpunet_device::calls;
 use gpunet_device::channel::model as channel;
 use gpunet_device::{Handle, Thread};
 
-use super::counted::Counted;
 use super::entry::{Entry, Owner};
 use super::models::{BASE, RING, Small, WISHES, Wire, holds};
 use super::stream::StreamPhase;
 use super::tests::NoEpoll;
 use crate::gpu::{Arena, EmulatedOptions, Gpu, GpuChoice};
 use crate::pool::Account;
-use crate::transport::Endpoint;
+use crate::transport::{Carrier, Endpoint, Rings};
 
 /// A net with a p2p stream.
 struct P2pNet {
@@ -53,18 +52,18 @@ impl P2pNet {
         }
         let ring = |end: usize| {
             let offset = arena.offset() + at(end, 1) as u64;
-            Counted::p2p(RingLocation { region: WINDOW, offset, capacity: RING, base: BASE }, 0)
+            RingLocation { region: WINDOW, offset, capacity: RING, base: BASE }
         };
         let page = |end| (arena.offset() as usize + at(end, 0)) / PAGE_BYTES;
-        let shared = Arc::clone(&small.shard.context.shared);
+        let shared = Arc::clone(&small.shard.sockets.context.shared);
         let ends = [0, 1].map(|end| {
             let handle = shared.pool.allocate_handle(Account::Own).expect("a slot");
-            let socket = Endpoint::stream(Box::new(Wire::default()));
+            let socket = Endpoint::from(Carrier::System(Box::new(Wire::default())));
             let index = shared.index(handle);
             let mut made = Entry::new(handle, index, Owner::Host, WISHES, Some(socket));
             let (own, peer) = (page(end) as u32, page(1 - end) as u32);
-            made.channel.inboxes = Some(Inboxes { own, peer, one_gpu: true });
-            (made.channel.receive, made.channel.send) = (ring(end), ring(1 - end));
+            let rings = Rings { receive: ring(end), send: ring(1 - end) };
+            made.channel.use_rings(&shared.memory, (rings, Inboxes { own, peer, one_gpu: true }));
             made.start_stream(StreamPhase::Open);
             made.publish(&shared.memory);
             small.shard.adopt(made, &mut NoEpoll::default());
@@ -99,7 +98,7 @@ fn what_the_proxy_is_notified_of() {
         }
         other.join().expect("it has sent");
         small.shard.turn(0, &mut NoEpoll::default());
-        let counters = Arc::clone(&small.shard.context.counters);
+        let counters = Arc::clone(&small.shard.sockets.context.counters);
         let sender = small.shard.find(near).expect("it is open");
         assert_eq!(sender.channel.send.theirs, BASE + 5);
         let receiver = small.shard.find_now(far).expect("it is open");

@@ -4,24 +4,26 @@
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use gpunet_device::abi::bits::Progress;
+use gpunet_device::abi::bits::WatchedProgress;
 use gpunet_device::abi::descriptor::{Inboxes, RingLocation};
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::Layout;
 use gpunet_device::abi::net::WINDOW;
 use gpunet_device::{Handle, SocketAddr};
 
+use super::closing::Closer;
 use super::counted::Counted;
-use super::entry::{Closer, Entry, Owner, Wishes};
+use super::entry::{Entry, Owner, Wishes};
 use super::shard::Shard;
 use super::stream::StreamPhase;
 use super::tests::{NoEpoll, empty_shard};
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
-use crate::memory::{ControlMemory, HostControl, Memory, RingSlice};
+use crate::memory::{ControlMemory, HostControl, Memory};
 use crate::pool::Account;
 use crate::settings::policy::Policy;
 use crate::transport::{
-    Direction, Endpoint, P2pControl, PeerProgress, Rings, Socket, Stream, Transferred, Transport,
+    Carrier, Direction, Endpoint, KernelStream, PeerProgress, RingSizes, Rings, Socket, Stream,
+    Transport,
 };
 
 const RING: u32 = 4096;
@@ -47,7 +49,7 @@ impl Played {
     }
 }
 
-impl P2pControl for Played {
+impl KernelStream for Played {
     fn rings(&mut self) -> Option<(Rings, Inboxes)> {
         None
     }
@@ -97,22 +99,6 @@ impl Stream for Played {
         Ok(SocketAddr::NONE)
     }
 
-    fn p2p(&mut self) -> Option<&mut dyn P2pControl> {
-        Some(self)
-    }
-
-    fn receive(&mut self, _: &RingSlice) -> Result<Transferred, Errno> {
-        Ok(Transferred::Later)
-    }
-
-    fn send(&mut self, _: &RingSlice) -> Result<Transferred, Errno> {
-        Ok(Transferred::Later)
-    }
-
-    fn discard(&mut self) -> Result<Transferred, Errno> {
-        Ok(Transferred::Later)
-    }
-
     fn shutdown(&mut self, direction: Direction) -> Result<(), Errno> {
         self.end().ended |= direction == Direction::Send;
         Ok(())
@@ -135,14 +121,13 @@ fn shard() -> (Shard, Played, Handle) {
         PeerProgress { sent: BASE, received: BASE, ended: false, closed: false, more: false };
     let end = End { ended: false, left: false, reads: 0, reported: Vec::new(), progress };
     let stream = Played(Arc::new(Mutex::new(end)));
-    let wishes = Wishes { receive_ring: RING, send_ring: RING, timeout_ns: 0 };
-    let socket = Endpoint::stream(Box::new(stream.clone()));
-    let handle = shard.context.shared.pool.allocate_handle(Account::Own).expect("a slot");
+    let wishes = Wishes { rings: RingSizes { receive: RING, send: RING }, timeout_ns: 0 };
+    let socket = Endpoint::from(Carrier::Kernels(Box::new(stream.clone())));
+    let handle = shard.sockets.context.shared.pool.allocate_handle(Account::Own).expect("a slot");
     let mut connection = Entry::new(handle, 0, Owner::Host, wishes, Some(socket));
     let location = RingLocation { region: WINDOW, offset: 0, capacity: RING, base: BASE };
-    connection.channel.receive = Counted::new(location, 0);
-    connection.channel.send = Counted::new(location, 0);
-    connection.channel.inboxes = Some(Inboxes { own: 0, peer: 1, one_gpu: true });
+    connection.channel.receive = Counted::p2p(location, 0);
+    connection.channel.send = Counted::p2p(location, 0);
     connection.start_stream(StreamPhase::Open);
     shard.adopt(connection, &mut NoEpoll::default());
     (shard, stream, handle)
@@ -163,16 +148,16 @@ fn a_watched_stream_on_which_nothing_happens_is_not_asked_in_every_turn() {
     turns(&mut shard, 1000);
     assert_eq!(stream.end().reads, before, "no edge came");
     // The kernel has received something, without a word to its proxy but the head.
-    shard.context.shared.memory.receive_head(0).store(Progress::new(BASE + 40, 0).0);
+    shard.sockets.context.shared.memory.receive_head(0).store(WatchedProgress::new(BASE + 40, 1).0);
     turns(&mut shard, 1);
     assert_eq!(stream.end().reported.last(), Some(&(BASE, BASE + 40)));
     // And the other end says something, which its descriptor reports.
     stream.end().progress.ended = true;
     turns(&mut shard, 10);
-    assert!(!shard.find(handle).expect("it is there").channel.receive_ended);
+    assert!(!shard.find(handle).expect("it is there").channel.endings.receive);
     shard.ready(handle.0);
     turns(&mut shard, 10);
-    assert!(shard.find(handle).expect("it is there").channel.receive_ended);
+    assert!(shard.find(handle).expect("it is there").channel.endings.receive);
 }
 
 #[test]
@@ -189,17 +174,16 @@ fn what_was_not_received_in_one_go_is_received_in_the_next() {
 #[test]
 fn the_other_end_may_use_memory_again_when_no_launch_is_inside() {
     let (mut shard, stream, handle) = shard();
-    let mut io = NoEpoll::default();
-    shard.context.shared.launches.set(1, true);
+    shard.sockets.context.shared.launches.set(1, true);
     // Its owner has ended, and launch 1 may be inside a call on it.
     shard.close(handle, Closer::Host, 0);
     for _ in 0..2 {
-        shard.finish_closing(0, &mut io);
-        shard.finish(handle, 0, &mut io);
+        shard.finish_closing(0);
+        shard.closing(0, |closing| closing.finish(handle));
         assert!(!stream.end().left);
     }
-    shard.drained(handle);
-    shard.finish_closing(0, &mut io);
+    shard.closing(0, |closing| closing.drained(handle));
+    shard.finish_closing(0);
     assert!(stream.end().left);
     assert!(shard.is_empty());
 }
@@ -209,13 +193,13 @@ fn the_other_end_is_notified_when_launches_find_it_closed() {
     let (mut shard, stream, handle) = shard();
     let mut io = NoEpoll::default();
     let ended = || stream.end().ended;
-    shard.context.shared.launches.set(1, true);
+    shard.sockets.context.shared.launches.set(1, true);
     shard.close(handle, Closer::Host, 0);
     for turn in 1..10 {
         shard.turn(turn * 1000, &mut io);
     }
     assert!(!ended(), "launch 1 would take its answer for the end of an open stream");
-    shard.seen_closed(handle);
+    shard.closing(0, |closing| closing.seen_closed(handle));
     assert!(ended());
 }
 
@@ -223,7 +207,7 @@ fn the_other_end_is_notified_when_launches_find_it_closed() {
 fn the_other_end_is_notified_also_where_the_driver_keeps_the_record_open() {
     let (mut shard, stream, handle) = shard();
     let mut io = NoEpoll::default();
-    shard.context.shared.launches.set(1, true);
+    shard.sockets.context.shared.launches.set(1, true);
     shard.close(handle, Closer::Host, 0);
     shard.turn(99_000_000, &mut io);
     assert!(!stream.end().ended);

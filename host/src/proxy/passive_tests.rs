@@ -14,8 +14,9 @@ use gpunet_device::abi::net::WINDOW;
 use gpunet_device::calls::POLLOUT;
 use gpunet_device::{Handle, SocketAddr};
 
+use super::closing::Closer;
 use super::counted::Counted;
-use super::entry::{Closer, Entry, Owner, Wishes};
+use super::entry::{Entry, Owner, Wishes};
 use super::shard::Shard;
 use super::stream::StreamPhase;
 use super::tests::{NoEpoll, empty_shard};
@@ -25,8 +26,8 @@ use crate::pool::Account;
 use crate::settings::config::Pacing;
 use crate::settings::policy::Policy;
 use crate::transport::{
-    Direction, Endpoint, P2pControl, PeerProgress, RingRegion, Rings, Socket, Stream, Transferred,
-    Transport,
+    Carrier, Direction, KernelStream, PeerProgress, RingRegion, RingSizes, Rings, Socket, Stream,
+    SystemStream, Transferred, Transport,
 };
 
 const RING: u32 = 4096;
@@ -59,7 +60,7 @@ fn transferred(left: &mut u64, most: usize) -> Result<Transferred, Errno> {
     }
 }
 
-impl P2pControl for Fake {
+impl KernelStream for Fake {
     fn rings(&mut self) -> Option<(Rings, Inboxes)> {
         None
     }
@@ -103,10 +104,17 @@ impl Stream for Fake {
         Ok(SocketAddr::NONE)
     }
 
-    fn p2p(&mut self) -> Option<&mut dyn P2pControl> {
-        if self.p2p { Some(self) } else { None }
+    fn shutdown(&mut self, _: Direction) -> Result<(), Errno> {
+        Ok(())
     }
 
+    fn leave(&mut self) -> bool {
+        self.called();
+        true
+    }
+}
+
+impl SystemStream for Fake {
     fn receive(&mut self, slice: &RingSlice) -> Result<Transferred, Errno> {
         self.called();
         transferred(&mut self.sends, slice.len())
@@ -115,19 +123,6 @@ impl Stream for Fake {
     fn send(&mut self, slice: &RingSlice) -> Result<Transferred, Errno> {
         self.called();
         transferred(&mut self.takes, slice.len())
-    }
-
-    fn discard(&mut self) -> Result<Transferred, Errno> {
-        Ok(Transferred::Later)
-    }
-
-    fn shutdown(&mut self, _: Direction) -> Result<(), Errno> {
-        Ok(())
-    }
-
-    fn leave(&mut self) -> bool {
-        self.called();
-        true
     }
 }
 
@@ -147,31 +142,35 @@ impl Harness {
         let bytes = ring_bytes as usize;
         let memory = Memory::new(&gpu, layout, control, bytes, false, None, 1).expect("memory");
         let shard = empty_shard(memory, ring_bytes, Policy::open());
-        shard.context.shared.launches.set(LAUNCH, true);
+        shard.sockets.context.shared.launches.set(LAUNCH, true);
         Self { shard, io: NoEpoll::default(), now: 0, calls: Arc::default() }
     }
 
     fn memory(&self) -> &Memory {
-        self.shard.context.memory()
+        self.shard.sockets.context.memory()
     }
 
     /// A stream with such a peer, and rings of that size.
     fn stream(&mut self, peer: Fake, ring: u32) -> Handle {
-        let shared = Arc::clone(&self.shard.context.shared);
+        let shared = Arc::clone(&self.shard.sockets.context.shared);
         let handle = shared.pool.allocate_handle(Account::Own).expect("a slot");
         let index = shared.index(handle);
-        let wishes = Wishes { receive_ring: ring, send_ring: ring, timeout_ns: 0 };
+        let wishes = Wishes { rings: RingSizes { receive: ring, send: ring }, timeout_ns: 0 };
         let peer = Fake { calls: Arc::clone(&self.calls), ..peer };
         let p2p = peer.p2p;
-        let mut made =
-            Entry::new(handle, index, Owner::Host, wishes, Some(Endpoint::stream(Box::new(peer))));
+        let carrier = match p2p {
+            true => Carrier::Kernels(Box::new(peer)),
+            false => Carrier::System(Box::new(peer)),
+        };
+        let mut made = Entry::new(handle, index, Owner::Host, wishes, Some(carrier.into()));
         if p2p {
             let location = RingLocation { region: WINDOW, offset: 0, capacity: ring, base: BASE };
             made.channel.receive = Counted::p2p(location, 0);
             made.channel.send = Counted::p2p(location, 0);
-            made.channel.inboxes = Some(Inboxes { own: 0, peer: 1, one_gpu: true });
         } else {
-            made.allocate_rings(&shared, Account::Own, RingRegion::Host).expect("rings");
+            made.channel
+                .allocate(&shared, Account::Own, RingRegion::Host, made.wishes.rings)
+                .expect("rings");
         }
         made.start_stream(StreamPhase::Open);
         made.publish(&shared.memory);
@@ -181,7 +180,7 @@ impl Harness {
 
     fn ask(&mut self, operation: Operation, handle: Handle, numbers: [u64; 4]) -> u64 {
         let request = Request::new(operation, LAUNCH, handle, numbers);
-        let reply = self.shard.answer(&request, self.now, &mut self.io);
+        let reply = self.shard.answer(&request, &mut self.io);
         assert_eq!(reply.result(), 0);
         reply.number()
     }
@@ -197,22 +196,24 @@ impl Harness {
     fn send(&mut self, handle: Handle, bytes: u64) {
         let sent = self.shard.find(handle).expect("it is open").channel.send.theirs;
         let word = Progress::new(sent + bytes, 0).0;
-        let index = self.shard.context.shared.index(handle);
+        let index = self.shard.sockets.context.shared.index(handle);
         self.memory().send_tail(index).store_release(word);
     }
 
     /// Has the kernel read all.
     fn read(&mut self, handle: Handle) {
         let entry = self.shard.find(handle).expect("it is open");
-        let (tail, p2p) = (entry.channel.receive.ours, entry.channel.is_p2p());
+        let (tail, p2p) =
+            (entry.channel.receive.ours, entry.channel.receive.location.region == WINDOW);
         let word = if p2p { WatchedProgress::new(tail + 8, 1).0 } else { Progress::new(tail, 0).0 };
-        let index = self.shard.context.shared.index(handle);
+        let index = self.shard.sockets.context.shared.index(handle);
         self.memory().receive_head(index).store_release(word);
     }
 
     /// Looks at sockets, and calls of their transports, in so many turns with an active socket.
     fn cost(&mut self, active: Handle, turns: u32) -> (u64, u64) {
-        let cost = |this: &Self| (this.shard.schedule.visits, this.calls.load(Ordering::Relaxed));
+        let cost =
+            |this: &Self| (this.shard.sockets.schedule.visits, this.calls.load(Ordering::Relaxed));
         let before = cost(self);
         for _ in 0..turns {
             self.send(active, 10);
@@ -285,15 +286,15 @@ fn a_turn_costs_the_same_beside_any_number_of_passive_sockets() {
                 (0..passive).map(|_| (state.make)(&mut harness, poller)).collect();
             // Until all of them are passive.
             harness.turns(2000);
-            assert_eq!(harness.shard.schedule.busy.len(), 0);
+            assert_eq!(harness.shard.sockets.schedule.busy.handles().len(), 0);
             let cost = harness.cost(active, 100);
             // And none is forgotten.
-            let before = harness.shard.schedule.visits;
+            let before = harness.shard.sockets.schedule.visits;
             for socket in &made {
                 (state.wake)(&mut harness, *socket, poller);
             }
             harness.turns(1);
-            let woken = harness.shard.schedule.visits - before;
+            let woken = harness.shard.sockets.schedule.visits - before;
             assert!(woken >= passive.into(), "{}: {woken} of {passive} woken", state.name);
             cost
         });
@@ -338,7 +339,7 @@ fn a_quiet_kernel_that_sends_beside_a_busy_one_is_found() {
 #[test]
 fn closed_sockets_go_when_their_time_is_over_and_no_earlier() {
     let mut harness = Harness::new(3, u64::from(6 * RING));
-    let linger_ns = harness.shard.context.shared.config.linger_ns;
+    let linger_ns = harness.shard.sockets.context.shared.config.linger_ns;
     let made = [(); 3].map(|()| harness.stream(Fake::default(), RING));
     for (at, socket) in made.iter().enumerate() {
         harness.send(*socket, 10);
@@ -348,10 +349,10 @@ fn closed_sockets_go_when_their_time_is_over_and_no_earlier() {
     let closed = harness.now;
     for left in [3, 2, 1, 0] {
         harness.shard.turn(harness.now, &mut harness.io);
-        assert_eq!(harness.shard.table.iter().count(), left);
+        assert_eq!(harness.shard.sockets.table.iter().count(), left);
         harness.now = closed + (4 - left as u64) * 10_000 + linger_ns;
     }
-    assert_eq!(harness.shard.schedule.lengths(), [0; 7]);
+    assert_eq!(harness.shard.sockets.schedule.lengths(), [0; 8]);
 }
 
 #[test]

@@ -16,11 +16,12 @@ use super::shard::Shard;
 use super::stream::StreamPhase;
 use super::tests::{NoEpoll, empty_shard};
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
-use crate::memory::{ControlMemory, HostControl, Memory, RingSlice};
+use crate::memory::{ControlMemory, HostControl, Memory};
 use crate::settings::config::Pacing;
 use crate::settings::policy::Policy;
 use crate::transport::{
-    Acceptor, Connector, Direction, Endpoint, Socket, Stream, SystemSocket, Transferred, Transport,
+    Acceptor, Carrier, Connector, DeviceStream, Direction, Endpoint, RingSizes, Socket, Stream,
+    SystemSocket, Transferred, Transport,
 };
 
 const RING: u32 = 4096;
@@ -110,8 +111,8 @@ impl Connector for Placing {
         Ok(true)
     }
 
-    fn into_stream(self: Box<Self>) -> Result<Box<dyn Stream>, Errno> {
-        Ok(self)
+    fn into_stream(self: Box<Self>) -> Result<Carrier, Errno> {
+        Ok(Carrier::Device(self))
     }
 }
 
@@ -134,10 +135,12 @@ impl Stream for Placing {
         Err(Errno::ENOTCONN)
     }
 
-    fn places_bytes(&self) -> bool {
-        true
+    fn shutdown(&mut self, _direction: Direction) -> Result<(), Errno> {
+        Ok(())
     }
+}
 
+impl DeviceStream for Placing {
     fn has_progress(&self, of: Direction) -> bool {
         let adapter = self.adapter();
         match of {
@@ -146,7 +149,7 @@ impl Stream for Placing {
         }
     }
 
-    fn receive(&mut self, _slice: &RingSlice) -> Result<Transferred, Errno> {
+    fn receive(&mut self, _most: u64) -> Result<Transferred, Errno> {
         let mut adapter = self.adapter();
         adapter.progress(Direction::Receive);
         let found = adapter.found.0;
@@ -158,27 +161,19 @@ impl Stream for Placing {
         adapter.offered - adapter.reported.1
     }
 
-    fn send(&mut self, slice: &RingSlice) -> Result<Transferred, Errno> {
+    fn send(&mut self, most: u64) -> Result<Transferred, Errno> {
         let mut adapter = self.adapter();
-        adapter.offered = adapter.offered.max(adapter.reported.1 + slice.len() as u64);
+        adapter.offered = adapter.offered.max(adapter.reported.1 + most);
         adapter.progress(Direction::Send);
         let found = adapter.found.1.min(adapter.offered);
         Ok(transferred(found, &mut adapter.reported.1))
-    }
-
-    fn discard(&mut self) -> Result<Transferred, Errno> {
-        Ok(Transferred::Later)
-    }
-
-    fn shutdown(&mut self, _direction: Direction) -> Result<(), Errno> {
-        Ok(())
     }
 }
 
 /// A shard whose kernel has sent 100 bytes; the adapter reports those and 10 that came, once.
 fn shard(policy: Policy, when: When) -> (Shard, Arc<Mutex<Adapter>>) {
     let (shard, adapter) = shard_in(StreamPhase::Open, policy, when);
-    shard.context.shared.memory.send_tail(1).store_release(Progress::new(BASE + 100, 0).0);
+    shard.sockets.context.shared.memory.send_tail(1).store_release(Progress::new(BASE + 100, 0).0);
     (shard, adapter)
 }
 
@@ -189,13 +184,13 @@ fn shard_in(phase: StreamPhase, policy: Policy, when: When) -> (Shard, Arc<Mutex
     let control = HostControl::new(&gpu, &layout, ControlMemory::Host).expect("memory");
     let memory =
         Memory::new(&gpu, layout, control, 2 * RING as usize, false, None, 1).expect("memory");
-    let wishes = Wishes { receive_ring: RING, send_ring: RING, timeout_ns: 0 };
+    let wishes = Wishes { rings: RingSizes { receive: RING, send: RING }, timeout_ns: 0 };
     let adapter =
         Adapter { when, offered: 0, asked: 0, finds: (10, 100), found: (0, 0), reported: (0, 0) };
     let adapter = Arc::new(Mutex::new(adapter));
     let placing = Box::new(Placing(Arc::clone(&adapter)));
     let socket = match phase {
-        StreamPhase::Open => Endpoint::stream(placing),
+        StreamPhase::Open => Endpoint::from(Carrier::Device(placing)),
         _ => Endpoint::connecting(placing),
     };
     let mut connection = Entry::new(HANDLE, 1, Owner::Host, wishes, Some(socket));
@@ -224,7 +219,7 @@ fn what_any_call_learns_is_reported() {
                     }
                     shard.turn(turn * 1_000_000, &mut io);
                 }
-                let counters = &shard.context.counters;
+                let counters = &shard.sockets.context.counters;
                 assert_eq!(
                     (counters.received_bytes.get(), counters.sent_bytes.get()),
                     (10, 100),
@@ -245,9 +240,12 @@ fn what_is_under_way_is_granted_once() {
             shard.ready(HANDLE.0);
             shard.turn(turn * 1_000_000, &mut io);
         }
-        (shard.context.counters.received_bytes.get(), shard.context.counters.sent_bytes.get())
+        (
+            shard.sockets.context.counters.received_bytes.get(),
+            shard.sockets.context.counters.sent_bytes.get(),
+        )
     };
-    shard.context.shared.memory.send_tail(1).store_release(Progress::new(BASE + 3000, 0).0);
+    shard.sockets.context.shared.memory.send_tail(1).store_release(Progress::new(BASE + 3000, 0).0);
     assert_eq!(turns(&mut shard), (0, 0));
     assert_eq!(adapter.lock().expect("one thread").offered, 1024);
     adapter.lock().expect("one thread").found = (500, 0);
@@ -265,7 +263,7 @@ fn a_connection_that_is_refused_is_asked_once() {
         shard.turn(turn * 1_000_000, &mut io);
     }
     assert_eq!(adapter.lock().expect("one thread").asked, 1);
-    assert_eq!(shard.context.counters.failed.get(), 1);
+    assert_eq!(shard.sockets.context.counters.failed.get(), 1);
 }
 
 /// Bytes of a peer that sends first may be found in the call that finds the connection made, and then no
@@ -283,7 +281,7 @@ fn what_comes_with_the_connection_is_reported() {
         }
         assert_eq!(adapter.lock().expect("one thread").asked, in_vain + 1);
         assert_eq!(
-            shard.context.counters.received_bytes.get(),
+            shard.sockets.context.counters.received_bytes.get(),
             10,
             "connected after {in_vain} looks"
         );

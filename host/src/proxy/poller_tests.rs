@@ -10,7 +10,7 @@ use gpunet_device::poller::EVENT_BYTES;
 
 use super::entry::Owner;
 use super::hostile_tests::{Harness, RING, counter};
-use super::poller::Notice;
+use super::watchers::Notice;
 use crate::transport;
 
 #[test]
@@ -60,7 +60,7 @@ fn a_poller_is_notified_of_connections_that_fill_the_accept_ring() {
     let (socket, listens) = transport::adopt(listener.into()).expect("a listener");
     assert!(listens);
     let mut made = harness.make(Owner::Host, Some(socket));
-    let shared = &harness.shard.context.shared;
+    let shared = &harness.shard.sockets.context.shared;
     let ring = shared.ring(8, 0).expect("a ring");
     made.start_listening(shared, ring, 1);
     let handle = harness.adopt(made);
@@ -68,7 +68,7 @@ fn a_poller_is_notified_of_connections_that_fill_the_accept_ring() {
     let _client = std::net::TcpStream::connect(address).expect("it listens");
     harness.shard.ready(handle.0);
     harness.turn();
-    assert_eq!(harness.shard.context.counters.accepted.get(), 1);
+    assert_eq!(harness.shard.sockets.context.counters.accepted.get(), 1);
     assert_eq!(harness.reported(poller), POLLIN);
     for _ in 0..1000 {
         harness.turn();
@@ -89,9 +89,9 @@ fn a_poller_is_notified_of_a_failed_send_after_the_peers_end() {
     assert_eq!(harness.reported(poller), POLLIN);
     drop(far);
     harness.turn();
-    let index = harness.shard.context.shared.index(socket);
+    let index = harness.shard.sockets.context.shared.index(socket);
     let tail = harness.shard.find(socket).expect("it is open").channel.send.theirs + 100;
-    harness.shard.context.shared.memory.send_tail(index).store_release(counter(tail));
+    harness.shard.sockets.context.shared.memory.send_tail(index).store_release(counter(tail));
     harness.turn();
     assert_eq!(harness.reported(poller), POLLERR | POLLHUP);
     harness.is_whole();
@@ -106,12 +106,12 @@ fn a_poller_is_notified_of_an_end_behind_a_full_ring() {
     harness.shard.ready(socket.0);
     harness.turn();
     harness.turn();
-    assert_eq!(harness.shard.schedule.heads_awaited(), 1);
+    assert_eq!(harness.shard.sockets.schedule.heads.awaited(), 1);
     drop(far);
     harness.read_all(socket);
     harness.turn();
     harness.turn();
-    assert!(harness.shard.find(socket).expect("it is open").channel.receive_ended);
+    assert!(harness.shard.find(socket).expect("it is open").channel.endings.receive);
     assert_eq!(harness.reported(poller) & POLLRDHUP, POLLRDHUP);
     harness.is_whole();
 }
@@ -136,9 +136,9 @@ fn a_poller_forgets_a_socket_that_the_program_takes_back() {
     let (socket, _far) = harness.stream();
     let poller = harness.watcher(socket, POLLIN);
     assert_eq!(harness.watched(poller).0, 0, "nothing has happened on it");
-    let (shard, io) = (&mut harness.shard, &mut harness.io);
+    let shard = &mut harness.shard;
     shard.notify(poller, Notice { socket, token: 0, events: POLLIN, connections: 0 });
-    assert!(shard.release(socket, io).is_ok());
+    assert!(shard.closing(0, |closing| closing.release(socket)).is_ok());
     assert_eq!(harness.watched(poller), (0, 0));
     harness.is_whole();
 }
@@ -157,8 +157,8 @@ fn an_event_in_the_ring_is_withdrawn_when_its_socket_is_gone() {
             harness.add(other, socket, POLLOUT, 9);
         },
         |harness, socket, _| {
-            let (shard, io) = (&mut harness.shard, &mut harness.io);
-            assert!(shard.release(socket, io).is_ok());
+            let shard = &mut harness.shard;
+            assert!(shard.closing(0, |closing| closing.release(socket)).is_ok());
         },
     ];
     for (how, gone) in gone.into_iter().enumerate() {
@@ -254,7 +254,7 @@ fn listener(harness: &mut Harness) -> (Handle, std::net::SocketAddr) {
     let address = listener.local_addr().expect("it is bound");
     let (socket, _) = transport::adopt(listener.into()).expect("a listener");
     let mut made = harness.make(Owner::Host, Some(socket));
-    let shared = &harness.shard.context.shared;
+    let shared = &harness.shard.sockets.context.shared;
     let ring = shared.ring(RING, 0).expect("a ring");
     made.start_listening(shared, ring, 16);
     (harness.adopt(made), address)
@@ -266,18 +266,18 @@ fn connect(
     to: (Handle, std::net::SocketAddr),
     peers: u32,
 ) -> Vec<TcpStream> {
-    let before = harness.shard.context.counters.accepted.get();
+    let before = harness.shard.sockets.context.counters.accepted.get();
     let peers: Vec<_> = (0..peers).map(|_| TcpStream::connect(to.1).expect("it listens")).collect();
     let begun = std::time::Instant::now();
     while begun.elapsed() < gpunet_support::testing::hang_limit(std::time::Duration::from_secs(1)) {
-        if harness.shard.context.counters.accepted.get() == before + peers.len() as u64 {
+        if harness.shard.sockets.context.counters.accepted.get() == before + peers.len() as u64 {
             break;
         }
         harness.shard.ready(to.0.0);
         harness.turn();
         std::thread::sleep(std::time::Duration::from_micros(100));
     }
-    assert_eq!(harness.shard.context.counters.accepted.get(), before + peers.len() as u64);
+    assert_eq!(harness.shard.sockets.context.counters.accepted.get(), before + peers.len() as u64);
     harness.turn();
     peers
 }

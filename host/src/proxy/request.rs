@@ -5,18 +5,25 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::message::{MAX_TEXT, Operation, Reply, Request};
 use gpunet_device::abi::option::SocketOption;
-use gpunet_device::planted::{Bug, planted};
 use gpunet_device::poller::EVENT_BYTES;
 use gpunet_device::{Domain, Handle, SocketAddr};
 
-use super::entry::{Closer, Entry, Owner, Phase, Role, Wishes};
-use super::poller::{Poller, Watch};
-use super::shard::Shard;
+use super::closing::{Closer, Closing};
+use super::connecting::Connecting;
+use super::context::Context;
+use super::entry::{Drains, Entry, Owner, Phase, Role, Wishes};
+use super::notices::Notices;
+use super::options;
+use super::poller::Poller;
+use super::schedule::News;
 use super::shared::Readiness;
+use super::sockets::Sockets;
 use super::stream::StreamPhase;
-use crate::pool::{Account, LARGEST_RING};
+use super::visit::Visit;
+use super::watchers::Watch;
+use crate::pool::Account;
 use crate::settings::config::MAX_BACKLOG;
-use crate::transport::Direction;
+use crate::transport::{Direction, Endpoint, Socket as _};
 
 /// Refused calls of a proxy thread that are logged; the rest are counted.
 const LOGGED_DENIALS: u64 = 100;
@@ -26,15 +33,16 @@ type Answer = Result<(u64, SocketAddr), Errno>;
 
 const NOTHING: Answer = Ok((0, SocketAddr::NONE));
 
-impl Shard {
+/// The sockets of a shard, as requests use them.
+pub(super) struct Requests<'a> {
+    pub(super) sockets: &'a mut Sockets,
+    pub(super) io: &'a mut dyn Readiness,
+}
+
+impl Requests<'_> {
     /// Answers a request, at once.
-    pub(crate) fn answer(
-        &mut self,
-        request: &Request,
-        now_ns: u64,
-        io: &mut dyn Readiness,
-    ) -> Reply {
-        match self.carry_out(request, now_ns, io) {
+    pub(super) fn answer(&mut self, request: &Request) -> Reply {
+        match self.carry_out(request) {
             Ok((number, address)) => Reply::new(0, number, &address),
             Err(errno) => {
                 tracing::trace!(operation = ?request.operation(), %errno, "request refused");
@@ -43,91 +51,79 @@ impl Shard {
         }
     }
 
-    fn carry_out(&mut self, request: &Request, now_ns: u64, io: &mut dyn Readiness) -> Answer {
+    fn carry_out(&mut self, request: &Request) -> Answer {
         let handle = request.handle();
         match request.operation().ok_or(Errno::EOPNOTSUPP)? {
-            Operation::Socket => self.make_socket(request, io),
-            Operation::Bind => {
-                let entry = self.open(handle)?;
-                if entry.phase() != Phase::Fresh {
-                    return Err(Errno::EINVAL);
-                }
-                let address = request.address();
-                self.permit_bind(handle, &address)?;
-                let socket = self.open(handle)?.socket.as_mut().ok_or(Errno::EOPNOTSUPP)?;
-                socket.bind(&address)?;
-                NOTHING
-            }
-            Operation::Listen => self.listen(handle, request.number(0), io),
-            Operation::Connect => self.connect(handle, &request.address(), io),
+            Operation::Socket => self.make_socket(request),
+            Operation::Bind => self.bind(handle, &request.address()),
+            Operation::Listen => self.listen(handle, request.number(0)),
+            Operation::Connect => self.connect(handle, &request.address()),
             Operation::Shutdown => self.shutdown(handle, request.number(0)),
-            Operation::Close => {
-                if self.table.find(handle).is_some_and(|entry| entry.drains) {
-                    // The host has closed it meanwhile; the kernel has both of its locks, for good.
-                    self.context.shared.drain.left_by_kernel(handle);
-                }
-                self.open(handle)?;
-                self.close(handle, Closer::Kernel, now_ns);
-                // The kernel's next request may need the slot.
-                self.finish(handle, now_ns, io);
-                NOTHING
-            }
+            Operation::Close => self.close(handle),
             Operation::PeerName => {
-                let entry = self.open(handle)?;
-                if !matches!(entry.phase(), Phase::Open) {
+                let entry = self.open(handle)?.entry;
+                if !entry.is_open() {
                     return Err(Errno::ENOTCONN);
                 }
-                let socket = entry.socket.as_ref().ok_or(Errno::EOPNOTSUPP)?;
-                Ok((0, socket.peer_addr()?))
+                let carrier = entry.socket.as_ref().and_then(Endpoint::carrier);
+                Ok((0, carrier.ok_or(Errno::EOPNOTSUPP)?.peer_addr()?))
             }
             Operation::SocketName => {
-                let socket = self.open(handle)?.socket.as_ref().ok_or(Errno::EOPNOTSUPP)?;
-                Ok((0, socket.local_addr()?))
+                let entry = self.open(handle)?.entry;
+                Ok((0, entry.socket.as_ref().ok_or(Errno::EOPNOTSUPP)?.local_addr()?))
             }
-            Operation::SetOption => self.set_option(handle, request.number(0), request.number(1)),
+            Operation::SetOption => {
+                let entry = self.open(handle)?.entry;
+                options::set(entry, request.number(0), request.number(1)).and(NOTHING)
+            }
             Operation::GetOption => {
-                let value = self.option(handle, request.number(0))?;
-                Ok((value, SocketAddr::NONE))
+                let entry = self.open(handle)?.entry;
+                Ok((options::get(entry, request.number(0))?, SocketAddr::NONE))
             }
             Operation::Time => {
                 let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                 Ok((since.as_nanos() as u64, SocketAddr::NONE))
             }
-            Operation::Print => self.print(request),
-            Operation::Poller => self.make_poller(request, io),
+            Operation::Print => print(&self.sockets.context, request),
+            Operation::Poller => self.make_poller(request),
             Operation::Watch => self.watch(request),
         }
     }
 
     /// An open socket of this shard.
-    fn open(&mut self, handle: Handle) -> Result<&mut Entry, Errno> {
-        self.table.find(handle).filter(|entry| !entry.is_closing()).ok_or(Errno::EBADF)
+    fn open(&mut self, handle: Handle) -> Result<Visit<'_>, Errno> {
+        let visit = self.sockets.visit(handle);
+        visit.filter(|visit| !visit.entry.is_closing()).ok_or(Errno::EBADF)
     }
 
-    /// The launch that asks; EINVAL for one that does not run, which would own the socket for ever.
-    fn owner(&self, request: &Request) -> Result<Owner, Errno> {
-        let launch = request.launch();
-        if self.context.shared.launches.runs(launch) {
-            Ok(Owner::Launch(launch))
-        } else {
-            Err(Errno::EINVAL)
+    /// A new socket of the launch that asks, if the net's policy lets it have one more.
+    fn make(&self, request: &Request, socket: Option<Endpoint>) -> Result<Entry, Errno> {
+        let (launch, shared) = (request.launch(), &self.sockets.context.shared);
+        if !shared.launches.runs(launch) {
+            // It would own the socket for ever.
+            return Err(Errno::EINVAL);
         }
-    }
-
-    /// A slot for a kernel's socket, if the net's policy lets it have one more.
-    fn allocate_handle(&self) -> Result<Handle, Errno> {
-        let limits = &self.context.shared.policy.limits;
+        let limits = &shared.policy.limits;
         if !limits.acquire_socket() {
-            return Err(self.denied("socket", Handle::NONE, &SocketAddr::NONE));
+            return Err(denied(&self.sockets.context, "socket", Handle::NONE, &SocketAddr::NONE));
         }
-        self.context
-            .shared
-            .pool
-            .allocate_handle(Account::Own)
-            .inspect_err(|_| limits.release_socket())
+        let handle = shared.pool.allocate_handle(Account::Own);
+        let handle = handle.inspect_err(|_| limits.release_socket())?;
+        let (index, wishes) = (shared.index(handle), Wishes::of(&shared.config));
+        let mut made = Entry::new(handle, index, Owner::Launch(launch), wishes, socket);
+        made.counted = true;
+        Ok(made)
     }
 
-    fn make_socket(&mut self, request: &Request, io: &mut dyn Readiness) -> Answer {
+    /// A new socket is published, and its shard has it before its kernel.
+    fn start(&mut self, mut made: Entry) -> Answer {
+        let handle = made.handle;
+        made.publish(self.sockets.context.memory());
+        self.sockets.hand_over(made, self.io);
+        Ok((handle.0, SocketAddr::NONE))
+    }
+
+    fn make_socket(&mut self, request: &Request) -> Answer {
         const STREAM: u64 = 1;
         const TCP: u64 = 6;
         let domain = u16::try_from(request.number(0)).ok().and_then(Domain::from_number);
@@ -137,273 +133,222 @@ impl Shard {
         if request.number(1) != STREAM || !known {
             return Err(Errno::EPROTONOSUPPORT);
         }
-        let owner = self.owner(request)?;
-        let socket = self.context.shared.transports.make(domain)?;
-        let handle = self.allocate_handle()?;
-        let index = self.context.shared.index(handle);
-        let mut entry =
-            Entry::new(handle, index, owner, Wishes::of(&self.context.shared.config), Some(socket));
-        entry.counted = true;
-        entry.publish(&self.context.shared.memory);
-        self.hand_over(entry, io);
-        Ok((handle.0, SocketAddr::NONE))
+        let socket = self.sockets.context.shared.transports.make(domain)?;
+        let made = self.make(request, Some(socket))?;
+        self.start(made)
     }
 
-    fn make_poller(&mut self, request: &Request, io: &mut dyn Readiness) -> Answer {
-        let owner = self.owner(request)?;
-        let handle = self.allocate_handle()?;
-        let shared = &self.context.shared;
-        let (index, memory) = (shared.index(handle), &shared.memory);
-        let mut entry = Entry::new(handle, index, owner, Wishes::of(&shared.config), None);
-        entry.counted = true;
-        entry.role = Role::Poller(Box::<Poller>::default());
+    fn make_poller(&mut self, request: &Request) -> Answer {
+        let mut made = self.make(request, None)?;
+        let shared = &self.sockets.context.shared;
+        let (memory, reserved) = (&shared.memory, shared.config.reserved as usize);
+        made.role = Role::Poller(Box::<Poller>::default());
         // Without the reserved ones, which would double it where there is a power of two of others: an event
         // that finds no room is owed.
-        let sockets =
-            memory.layout().sockets().saturating_sub(self.context.shared.config.reserved as usize);
-        let events = sockets.max(1) * EVENT_BYTES;
-        let ring = u32::try_from(events)
-            .map_err(|_| Errno::ENOBUFS)
-            .and_then(|capacity| shared.ring(capacity, memory.receive_head(index).load()));
-        match ring {
-            Ok(ring) => entry.channel.receive = ring,
+        let events = memory.layout().sockets().saturating_sub(reserved).max(1) * EVENT_BYTES;
+        let word = memory.receive_head(made.channel.index).load();
+        let capacity = u32::try_from(events).map_err(|_| Errno::ENOBUFS);
+        match capacity.and_then(|capacity| shared.ring(capacity, word)) {
+            Ok(ring) => made.channel.receive = ring,
             Err(errno) => {
-                entry.give_back(shared);
+                made.give_back(shared);
                 return Err(errno);
             }
         }
-        entry.publish(memory);
-        self.hand_over(entry, io);
-        Ok((handle.0, SocketAddr::NONE))
+        self.start(made)
     }
 
     fn watch(&mut self, request: &Request) -> Answer {
         let (poller, socket) = (request.handle(), Handle(request.number(0)));
         let events = u16::try_from(request.number(1)).map_err(|_| Errno::EINVAL)?;
         let token = request.number(2);
-        let shards = self.context.memory().layout().shards;
+        let shards = self.sockets.context.memory().layout().shards;
         if !poller.is_well_formed() || poller.shard() >= shards {
             return Err(Errno::EBADF);
         }
-        let here = poller.shard() as usize == self.context.id;
-        if here && self.open(poller)?.phase() != Phase::Polling {
+        let here = poller.shard() as usize == self.sockets.context.id;
+        if here && self.open(poller)?.entry.phase() != Phase::Polling {
             return Err(Errno::EINVAL);
         }
-        if self.open(socket)?.phase() == Phase::Polling {
+        if self.open(socket)?.entry.phase() == Phase::Polling {
             return Err(Errno::EINVAL);
         }
         match events {
-            0 => self.end_watch(socket, poller),
-            _ => self.begin_watch(socket, Watch { poller, events, token }),
+            0 => Notices(self.sockets).end_watch(socket, poller),
+            _ => Notices(self.sockets).begin_watch(socket, Watch { poller, events, token }),
         }
         NOTHING
     }
 
-    fn listen(&mut self, handle: Handle, backlog: u64, io: &mut dyn Readiness) -> Answer {
-        let entry = self.open(handle)?;
+    fn bind(&mut self, handle: Handle, address: &SocketAddr) -> Answer {
+        let Visit { entry, context, .. } = self.open(handle)?;
         if entry.phase() != Phase::Fresh {
             return Err(Errno::EINVAL);
         }
-        // One that was not bound is bound by listening, as the system likes.
-        let local = entry.socket.as_ref().ok_or(Errno::EOPNOTSUPP)?.local_addr()?;
-        if local.to_ip().is_some_and(|ip| ip.port() == 0) {
-            self.permit_bind(handle, &local)?;
+        permit_bind(context, entry, address)?.bind(address).and(NOTHING)
+    }
+
+    fn listen(&mut self, handle: Handle, backlog: u64) -> Answer {
+        let Visit { entry, context, .. } = self.open(handle)?;
+        if entry.phase() != Phase::Fresh {
+            return Err(Errno::EINVAL);
         }
-        let shared = &self.context.shared;
-        let entry = self.table.find(handle).ok_or(Errno::EBADF)?;
         let backlog = backlog.clamp(1, u64::from(MAX_BACKLOG)) as u32;
-        let socket = entry.socket.as_mut().ok_or(Errno::EOPNOTSUPP)?;
-        let share = backlog.min(shared.config.unaccepted);
-        let word = shared.memory.receive_head(entry.channel.index).load();
-        let ring = shared.ring(share * 8, word)?;
+        let share = backlog.min(context.shared.config.unaccepted);
+        let word = context.memory().receive_head(entry.channel.index).load();
+        let mut socket = entry.socket.as_mut().ok_or(Errno::EOPNOTSUPP)?;
+        // One that was not bound is bound by listening, as the system likes.
+        let local = socket.local_addr()?;
+        if local.to_ip().is_some_and(|ip| ip.port() == 0) {
+            socket = permit_bind(context, entry, &local)?;
+        }
+        let ring = context.shared.ring(share * 8, word)?;
         // The system's queue is as long as was asked for, though few are accepted ahead.
         if let Err(errno) = socket.listen(backlog) {
-            shared.pool.free_ring(&ring.location);
+            context.shared.pool.free_ring(&ring.location);
             return Err(errno);
         }
-        entry.start_listening(shared, ring, share);
-        entry.publish(&shared.memory);
-        self.watch_descriptor(handle, io);
+        entry.start_listening(&context.shared, ring, share);
+        entry.publish(context.memory());
+        if let Some(mut visit) = self.sockets.visit(handle) {
+            visit.watch_descriptor(self.io);
+        }
         NOTHING
     }
 
-    /// Whether the net's policy lets a kernel bind the address.
-    fn permit_bind(&mut self, handle: Handle, address: &SocketAddr) -> Result<(), Errno> {
-        let socket = self.open(handle)?.socket.as_ref().ok_or(Errno::EOPNOTSUPP)?;
-        let v6_only = socket.option(SocketOption::V6Only).is_ok_and(|only| only != 0);
-        if self.context.shared.policy.may_bind(address, v6_only) {
-            Ok(())
-        } else {
-            Err(self.denied("bind", handle, address))
-        }
-    }
-
-    /// Counts and logs a call that the policy refuses.
-    fn denied(&self, call: &str, handle: Handle, address: &SocketAddr) -> Errno {
-        self.context.counters.denied.add(1);
-        // A kernel that tries for ever does not fill the log.
-        if self.context.counters.denied.get() <= LOGGED_DENIALS {
-            tracing::warn!(handle = handle.0, %address, "the policy refused a kernel's {call}");
-        }
-        Errno::EACCES
-    }
-
-    fn connect(&mut self, handle: Handle, address: &SocketAddr, io: &mut dyn Readiness) -> Answer {
-        self.open(handle)?;
-        let entry = self.table.find(handle).ok_or(Errno::EBADF)?;
-        match entry.phase() {
-            Phase::Fresh => {}
+    fn connect(&mut self, handle: Handle, address: &SocketAddr) -> Answer {
+        let Self { sockets, io } = self;
+        let visit = sockets.visit(handle).filter(|visit| !visit.entry.is_closing());
+        let mut visit = visit.ok_or(Errno::EBADF)?;
+        let (entry, context) = (&mut *visit.entry, &*visit.context);
+        match (entry.phase(), entry.channel.endings.failure) {
+            (Phase::Fresh, _) => {}
             // The error was reported to who waited or asked for it: as with the system's sockets, this is
             // another attempt. The kernel has not been given the rings of the last one.
-            Phase::Connecting if entry.channel.failure.is_some() && !entry.channel.violated => {
-                entry.give_rings(&self.context.shared);
+            (Phase::Connecting, Some(_)) if !entry.channel.endings.violated => {
+                entry.channel.release(&context.shared);
+                entry.channel.endings = Default::default();
                 entry.role = Role::Fresh;
-                entry.channel.failure = None;
-                (entry.channel.receive_ended, entry.channel.send_ended) = (false, false);
-                entry.publish(self.context.memory());
+                entry.publish(context.memory());
             }
-            Phase::Connecting => return Err(entry.channel.failure.unwrap_or(Errno::EALREADY)),
-            Phase::Open => return Err(Errno::EISCONN),
+            (Phase::Connecting, failure) => return Err(failure.unwrap_or(Errno::EALREADY)),
+            (Phase::Open, _) => return Err(Errno::EISCONN),
             _ => return Err(Errno::EOPNOTSUPP),
         }
-        if !self.context.shared.policy.may_connect(address) {
-            return Err(self.denied("connect", handle, address));
+        if !context.shared.policy.may_connect(address) {
+            return Err(denied(context, "connect", handle, address));
         }
-        let begun = self.begin_connect(handle, address)?;
-        let (again, done) = (begun.is_err(), begun == Ok(true));
-        let entry = self.table.find(handle).ok_or(Errno::EBADF)?;
-        entry.start_stream(if done { StreamPhase::Open } else { StreamPhase::Connecting });
-        entry.channel.rings_may_change = !done;
+        let begun = Connecting(&mut visit).begin(address)?;
+        let done = begun == Ok(true);
+        let phase = if done { StreamPhase::Open } else { StreamPhase::Connecting };
+        visit.entry.start_stream(phase);
+        visit.entry.channel.rings_may_change = !done;
         if done {
-            self.context.counters.connected.add(1);
+            visit.context.counters.connected.add(1);
         }
-        entry.publish(self.context.memory());
-        self.forget_tail(handle);
-        self.watch_descriptor(handle, io);
-        if again {
-            self.connect_again(handle, *address);
+        visit.entry.publish(visit.context.memory());
+        visit.forget_tail();
+        visit.watch_descriptor(*io);
+        if begun.is_err() {
+            Connecting(&mut visit).again(*address);
         }
         NOTHING
     }
 
     fn shutdown(&mut self, handle: Handle, how: u64) -> Answer {
+        let mut visit = self.open(handle)?;
         let (receive, send) = match how {
             0 => (true, false),
             1 => (false, true),
             2 => (true, true),
-            _ => {
-                self.open(handle)?;
-                return Err(Errno::EINVAL);
-            }
+            _ => return Err(Errno::EINVAL),
         };
-        self.open(handle)?;
-        let context = &self.context;
-        let entry = self.table.find(handle).ok_or(Errno::EBADF)?;
-        let slot = handle.slot() as usize;
-        match entry.phase() {
-            Phase::Open => {}
-            Phase::Listening if receive => {
-                if let Some(socket) = &mut entry.socket {
-                    // Those that wait to be accepted by the system are refused.
-                    socket.shutdown(Direction::Receive)?;
+        let (entry, context) = (&mut *visit.entry, &*visit.context);
+        let socket = entry.socket.as_mut().ok_or(Errno::ENOTCONN)?;
+        match &entry.role {
+            // Those that wait to be accepted by the system are refused.
+            Role::Listener(_) if receive => socket.shutdown(Direction::Receive)?,
+            Role::Stream(stream) if stream.phase == StreamPhase::Open => {
+                if receive {
+                    // A peer that is gone already has ended it.
+                    let _ = socket.shutdown(Direction::Receive);
                 }
-                entry.channel.receive_ended = true;
-                entry.channel.publish_receive(context.memory());
-                self.notify_readable(slot);
-                return NOTHING;
+                if send {
+                    // The kernel has published all it sent before it asked.
+                    if let Some(mut pump) = entry.pump(context) {
+                        pump.load_last_tail();
+                    }
+                    entry.channel.endings.finish_send = true;
+                    entry.channel.publish_send(context.memory());
+                }
             }
             _ => return Err(Errno::ENOTCONN),
         }
         if receive {
-            if let Some(socket) = &mut entry.socket {
-                // A peer that is gone already has ended it.
-                let _ = socket.shutdown(Direction::Receive);
-            }
-            entry.channel.receive_ended = true;
+            entry.channel.endings.receive = true;
             entry.channel.publish_receive(context.memory());
+            // Others may watch it.
+            visit.schedule.report(entry, News::READABLE);
         }
         if send {
-            // The kernel has published all it sent before it asked.
-            entry.load_last_tail(context);
-            entry.channel.finish_send = true;
-            entry.channel.publish_send(context.memory());
-            self.pump_send(slot);
-        }
-        if receive {
-            // Others may watch it.
-            self.notify_readable(slot);
+            visit.send();
         }
         NOTHING
     }
 
-    fn set_option(&mut self, handle: Handle, option: u64, value: u64) -> Answer {
-        let option = option_of(option)?;
-        let entry = self.open(handle)?;
-        let ring = || match u32::try_from(value) {
-            Ok(bytes @ 1..=LARGEST_RING) => Ok(bytes),
-            _ => Err(Errno::EINVAL),
-        };
-        let early = matches!(entry.phase(), Phase::Fresh | Phase::Listening);
-        match option {
-            SocketOption::ReceiveRing | SocketOption::SendRing if !early => {
-                return Err(Errno::EISCONN);
-            }
-            SocketOption::ReceiveRing => entry.wishes.receive_ring = ring()?,
-            SocketOption::SendRing => entry.wishes.send_ring = ring()?,
-            SocketOption::Detached => {
-                if value > 1 {
-                    return Err(Errno::EINVAL);
-                }
-                let detached = value == 1 && !planted(Bug::DetachedForgotten);
-                entry.owner = if detached { Owner::Host } else { Owner::AnyLaunch };
-            }
-            _ => {
-                let socket = entry.socket.as_mut().ok_or(Errno::EOPNOTSUPP)?;
-                socket.set_option(option, value)?;
-            }
+    fn close(&mut self, handle: Handle) -> Answer {
+        let drains = |visit: Visit<'_>| visit.entry.drains != Drains::No;
+        if self.sockets.visit(handle).is_some_and(drains) {
+            // The host has closed it meanwhile; the kernel has both of its locks, for good.
+            self.sockets.context.shared.drain.left_by_kernel(handle);
         }
-        NOTHING
-    }
-
-    fn option(&mut self, handle: Handle, option: u64) -> Result<u64, Errno> {
-        let option = option_of(option)?;
-        let entry = self.open(handle)?;
-        let capacity = |capacity: u32, wish: u32| {
-            u64::from(if capacity == 0 { crate::pool::ring_capacity(wish) } else { capacity })
-        };
-        let stream = entry.phase() == Phase::Open;
-        let wishes = entry.wishes;
-        Ok(match option {
-            SocketOption::ReceiveRing if stream => {
-                capacity(entry.channel.receive.location.capacity, wishes.receive_ring)
-            }
-            SocketOption::ReceiveRing => capacity(0, wishes.receive_ring),
-            SocketOption::SendRing => {
-                capacity(entry.channel.send.location.capacity, wishes.send_ring)
-            }
-            SocketOption::Detached => u64::from(entry.owner == Owner::Host),
-            _ => entry.socket.as_ref().ok_or(Errno::EOPNOTSUPP)?.option(option)?,
-        })
-    }
-
-    fn print(&mut self, request: &Request) -> Answer {
-        let length = usize::try_from(request.number(0)).map_err(|_| Errno::EINVAL)?;
-        if length > MAX_TEXT {
-            return Err(Errno::EINVAL);
-        }
-        let bytes: Vec<u8> = (0..length).map(|at| request.text_byte(at)).collect();
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        let printer =
-            self.context.shared.printer.lock().unwrap_or_else(|poison| poison.into_inner());
-        match printer.try_send((request.launch(), text)) {
-            Ok(()) => self.context.counters.printed.add(1),
-            // Nothing waits for a slow terminal.
-            Err(_) => self.context.counters.print_dropped.add(1),
-        }
+        self.open(handle)?;
+        let mut closing = Closing { sockets: self.sockets, io: self.io };
+        closing.close(handle, Closer::Kernel);
+        // The kernel's next request may need the slot.
+        closing.finish(handle);
         NOTHING
     }
 }
 
-fn option_of(number: u64) -> Result<SocketOption, Errno> {
-    u32::try_from(number).ok().and_then(SocketOption::from_number).ok_or(Errno::ENOPROTOOPT)
+/// The socket of an entry, if the net's policy lets a kernel bind the address.
+fn permit_bind<'a>(
+    context: &Context,
+    entry: &'a mut Entry,
+    address: &SocketAddr,
+) -> Result<&'a mut Endpoint, Errno> {
+    let socket = entry.socket.as_mut().ok_or(Errno::EOPNOTSUPP)?;
+    let v6_only = socket.option(SocketOption::V6Only).is_ok_and(|only| only != 0);
+    if context.shared.policy.may_bind(address, v6_only) {
+        Ok(socket)
+    } else {
+        Err(denied(context, "bind", entry.handle, address))
+    }
+}
+
+/// Counts and logs a call that the policy refuses.
+fn denied(context: &Context, call: &str, handle: Handle, address: &SocketAddr) -> Errno {
+    context.counters.denied.add(1);
+    // A kernel that tries for ever does not fill the log.
+    if context.counters.denied.get() <= LOGGED_DENIALS {
+        tracing::warn!(handle = handle.0, %address, "the policy refused a kernel's {call}");
+    }
+    Errno::EACCES
+}
+
+/// Hands a line to the printer.
+fn print(context: &Context, request: &Request) -> Answer {
+    let length = usize::try_from(request.number(0)).map_err(|_| Errno::EINVAL)?;
+    if length > MAX_TEXT {
+        return Err(Errno::EINVAL);
+    }
+    let bytes: Vec<u8> = (0..length).map(|at| request.text_byte(at)).collect();
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let printer = context.shared.printer.lock().unwrap_or_else(|poison| poison.into_inner());
+    match printer.try_send((request.launch(), text)) {
+        Ok(()) => context.counters.printed.add(1),
+        // Nothing waits for a slow terminal.
+        Err(_) => context.counters.print_dropped.add(1),
+    }
+    NOTHING
 }

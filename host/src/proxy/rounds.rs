@@ -54,7 +54,7 @@ impl Rounds {
         outside: &mut dyn Outside,
     ) -> Next {
         self.number += 1;
-        let config = shard.context.shared.config.clone();
+        let config = shard.sockets.context.shared.config.clone();
         let mut worked = false;
         let due = self.number.is_multiple_of(BUSY_POLL) || now >= self.looked_at + BUSY_POLL_NS;
         if !shard.is_busy() || due {
@@ -70,14 +70,14 @@ impl Rounds {
             let begins = self.stop_at.is_none();
             if begins || received {
                 // Another shard may have handed over a connection that it accepted meanwhile.
-                shard.close_all(now);
+                shard.close_all(now, outside);
             }
             if begins {
                 control.closed_shards.fetch_add(1, Ordering::AcqRel);
             }
             let linger_ns = config.linger_ns.min(config.shutdown_ns);
             let deadline = *self.stop_at.get_or_insert(now + linger_ns);
-            let last_message = closed >= shard.context.shared.queues.len();
+            let last_message = closed >= shard.sockets.context.shared.queues.len();
             if shard.is_empty() && last_message || now >= deadline {
                 return Next::End;
             }
@@ -90,7 +90,7 @@ impl Rounds {
         if running && now - self.worked_at < config.spin_ns {
             return Next::Spin;
         }
-        shard.context.counters.sleeps.add(1);
+        shard.sockets.context.counters.sleeps.add(1);
         shard.watch_before_sleep(outside);
         // As long as nothing has happened: what waits for a time is late by no more than it has
         // waited already, and what waits for a kernel keeps no thread awake.

@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
 
+use super::entry::{Entry, Owner, Phase};
 use crate::memory::ControlMemoryReport;
-use crate::transport::TransportNames;
+use crate::transport::{Endpoint, Socket as _, TransportNames};
 
 /// A counter that only its shard's thread writes.
 #[derive(Debug, Default)]
@@ -120,4 +121,39 @@ pub struct SocketState {
     pub send_ended: bool,
     /// The error that ended it.
     pub error: Option<String>,
+}
+
+impl From<&Entry> for SocketState {
+    fn from(entry: &Entry) -> Self {
+        let socket = entry.socket.as_ref();
+        let (receive, send) = (&entry.channel.receive, &entry.channel.send);
+        let peer = socket.and_then(|socket| socket.carrier()?.peer_addr().ok());
+        Self {
+            handle: entry.handle.0,
+            state: match entry.phase() {
+                Phase::Fresh => "fresh",
+                Phase::Connecting => "connecting",
+                Phase::Open => "stream",
+                Phase::Listening => "listener",
+                Phase::Polling => "poller",
+                Phase::Closing { .. } => "closing",
+            },
+            transport: socket.map_or(TransportNames::default(), Endpoint::transports),
+            local: socket.and_then(|s| s.local_addr().ok()).map(|address| address.to_string()),
+            peer: peer.map(|address| address.to_string()),
+            launch: match entry.owner {
+                Owner::Launch(launch) => Some(launch),
+                Owner::Host | Owner::AnyLaunch => None,
+            },
+            receive_capacity: receive.location.capacity,
+            to_be_read: receive.unread(),
+            send_capacity: send.location.capacity,
+            to_be_sent: send.theirs - send.ours,
+            received: receive.ours - receive.location.base,
+            sent: send.ours - send.location.base,
+            receive_ended: entry.channel.endings.receive,
+            send_ended: entry.channel.endings.send,
+            error: entry.channel.endings.failure.map(|errno| errno.to_string()),
+        }
+    }
 }

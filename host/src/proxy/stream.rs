@@ -26,6 +26,8 @@ pub(crate) struct Stream {
     /// does.
     pub(super) moves: u32,
     pub(super) off_epoll: bool,
+    /// How far the kernel has read, as last reported to a device.
+    pub(super) reported_head: u64,
     /// Bytes that the net's limits count.
     pub(super) flow: Flow,
     /// When it tries to connect again, since its peer's queue was full.
@@ -73,24 +75,15 @@ impl Stream {
             back_off_until_ns: 0,
             moves: 0,
             off_epoll: false,
+            reported_head: 0,
             flow: Flow::default(),
             retry: None,
             reread_ns: None,
         }
     }
-}
 
-/// How an attempt at a socket went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
-    /// Something moved; there may be more.
-    Progress,
-    /// Nothing to do until the descriptor or the GPU says so.
-    Idle,
-    /// The receive ring is full: the GPU's next head is what counts.
-    Full,
-    /// It was not tried: it backs off.
-    BackOff,
-    /// It was not tried: the net's limits leave it nothing now, and it is in the queue.
-    Throttled,
+    /// Whether it was closed.
+    pub(super) fn is_closing(&self) -> bool {
+        matches!(self.phase, StreamPhase::Closing { .. })
+    }
 }

@@ -7,30 +7,89 @@ use std::sync::{Arc, Mutex, mpsc};
 
 use gpunet_device::Handle;
 use gpunet_device::abi::bits::{PACKET_BYTES, PACKET_UNITS, Progress, Unit, WatchedProgress};
-use gpunet_device::abi::descriptor::{Inboxes, RingLocation};
+use gpunet_device::abi::descriptor::RingLocation;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::Layout;
+use gpunet_device::abi::message::{Reply, Request};
 use gpunet_device::abi::net::WINDOW;
 
+use super::closing::{Closer, Closing};
 use super::counted::Counted;
 use super::draining::Drain;
 use super::entry::{Entry, Owner, Wishes};
+use super::notices::Notices;
+use super::pump::{Most, Turn};
+use super::request::Requests;
 use super::rounds::Outside;
 use super::running::RunningLaunches;
 use super::shard::Shard;
 use super::shared::{Readiness, Shared};
+use super::sockets::Sockets;
 use super::statistics::Counters;
-use super::stream::{StreamPhase, Turn};
+use super::stream::StreamPhase;
+use super::watchers::Notice;
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
 use crate::memory::{ControlMemory, HostControl, Memory};
 use crate::pool::Pool;
 use crate::settings::config::{Config, Pacing};
 use crate::settings::policy::Policy;
-use crate::transport;
+use crate::transport::{self, RingSizes};
 
 pub(super) const RING: u32 = 4096;
 /// Close to the end of the ring, so that messages wrap.
 pub(super) const BASE: u64 = 4096 - 24;
+
+/// What tests ask of a shard directly, as messages and requests do.
+impl Shard {
+    pub(crate) fn find(&mut self, handle: Handle) -> Option<&mut Entry> {
+        self.sockets.table.find(handle)
+    }
+
+    /// The same, with the GPU's head as it is now.
+    pub(crate) fn find_now(&mut self, handle: Handle) -> Option<&mut Entry> {
+        let Sockets { context, table, .. } = &mut self.sockets;
+        let entry = table.find(handle)?;
+        entry.channel.load_head(context);
+        Some(entry)
+    }
+
+    pub(crate) fn adopt(&mut self, entry: impl Into<Box<Entry>>, io: &mut dyn Readiness) {
+        self.sockets.adopt(entry.into(), io);
+    }
+
+    pub(super) fn answer(&mut self, request: &Request, io: &mut dyn Readiness) -> Reply {
+        Requests { sockets: &mut self.sockets, io }.answer(request)
+    }
+
+    pub(super) fn notify(&mut self, poller: Handle, notice: Notice) {
+        Notices(&mut self.sockets).notify(poller, notice);
+    }
+
+    /// At that time.
+    pub(super) fn closing<T>(
+        &mut self,
+        now_ns: u64,
+        close: impl FnOnce(&mut Closing<'_>) -> T,
+    ) -> T {
+        let before = std::mem::replace(&mut self.sockets.context.now_ns, now_ns);
+        let mut io = NoEpoll::default();
+        let closed = close(&mut Closing { sockets: &mut self.sockets, io: &mut io });
+        self.sockets.context.now_ns = before;
+        closed
+    }
+
+    pub(super) fn close(&mut self, handle: Handle, by: Closer, now_ns: u64) -> bool {
+        self.closing(now_ns, |closing| closing.close(handle, by))
+    }
+
+    pub(super) fn finish_closing(&mut self, now_ns: u64) -> bool {
+        self.closing(now_ns, |closing| closing.finish_all())
+    }
+
+    pub(super) fn launch_ended(&mut self, launch: u32, last: bool, now_ns: u64) {
+        self.closing(now_ns, |closing| closing.launch_ended(launch, last));
+    }
+}
 
 /// A connection, its memory, and the peer.
 pub(super) struct Harness {
@@ -61,7 +120,7 @@ impl Harness {
         let (near, peer) = UnixStream::pair().expect("a pair");
         peer.set_nonblocking(true).expect("a socket can");
         let (socket, _) = transport::adopt(near.into()).expect("a stream");
-        let wishes = Wishes { receive_ring: RING, send_ring: RING, timeout_ns: 0 };
+        let wishes = Wishes { rings: RingSizes { receive: RING, send: RING }, timeout_ns: 0 };
         let mut connection = Entry::new(Handle::new(0, 1, 1), 1, Owner::Host, wishes, Some(socket));
         let ring = |offset| {
             let location = RingLocation { region: 0, offset, capacity: RING, base: BASE };
@@ -74,19 +133,25 @@ impl Harness {
     }
 
     fn memory(&self) -> &Memory {
-        self.shard.context.memory()
+        self.shard.sockets.context.memory()
     }
 
     fn counters(&self) -> &Counters {
-        &self.shard.context.counters
+        &self.shard.sockets.context.counters
     }
 
     fn pump_receive(&mut self) -> Turn {
-        self.connection.pump_receive(&self.shard.context, u64::MAX)
+        self.pump_receive_most(u64::MAX)
+    }
+
+    fn pump_receive_most(&mut self, most: u64) -> Turn {
+        let pump = self.connection.pump(&self.shard.sockets.context);
+        pump.expect("it is a stream").receive(Most::Copied(most)).turn
     }
 
     fn pump_send(&mut self) -> Turn {
-        self.connection.pump_send(&self.shard.context, u64::MAX)
+        let pump = self.connection.pump(&self.shard.sockets.context);
+        pump.expect("it is a stream").send(Most::Copied(u64::MAX)).turn
     }
 
     /// Writes the units of a packet as a kernel would, those from `first` on.
@@ -109,7 +174,8 @@ impl Harness {
     }
 
     fn take(&mut self, word: u64) -> bool {
-        self.connection.use_tail(word, &self.shard.context)
+        let pump = self.connection.pump(&self.shard.sockets.context);
+        pump.expect("it is a stream").use_tail(word)
     }
 
     fn sent(&mut self) -> Vec<u8> {
@@ -124,7 +190,6 @@ impl Harness {
 #[test]
 fn one_p2p_stream_after_the_other_reports_the_same() {
     let mut harness = Harness::new();
-    harness.connection.channel.inboxes = Some(Inboxes { own: 0, peer: 1, one_gpu: true });
     let location = RingLocation { region: WINDOW, offset: 0, capacity: RING, base: BASE };
     let (mut tail, mut head) = (0, 0);
     for _ in 0..20 {
@@ -133,7 +198,7 @@ fn one_p2p_stream_after_the_other_reports_the_same() {
         let numbers = (WatchedProgress(tail).next_number(), WatchedProgress(head).next_number());
         for (sent, received) in [(0, 0), (10, 7), (10, 20), (90, 20)] {
             assert!(harness.take(tail));
-            harness.connection.load_head(&harness.shard.context);
+            harness.connection.channel.load_head(&harness.shard.sockets.context);
             let (send, receive) =
                 (&harness.connection.channel.send, &harness.connection.channel.receive);
             // What was reported to the last one still stands there at first.
@@ -244,7 +309,7 @@ fn no_unit_has_the_tag_of_a_packet_that_comes_later() {
     let near = (1_u64 << 31) - 100;
     harness.connection.channel.receive.ours = near;
     harness.connection.channel.receive.theirs = near;
-    harness.connection.publish(harness.shard.context.memory());
+    harness.connection.publish(harness.shard.sockets.context.memory());
     let units = |harness: &Harness| harness.memory().receive_units(1).seen().map(Unit);
     let mut at = near;
     // The first message that begins behind the boundary goes by the ring, and all units are new.
@@ -295,7 +360,7 @@ fn tails_that_make_no_sense_end_the_socket_and_nothing_else() {
         let counted = &harness.connection.channel.send;
         assert!(counted.ours <= counted.theirs && counted.theirs - counted.ours <= RING.into());
         assert_eq!(counted.theirs - from, sent, "no byte that was not announced");
-        if harness.connection.channel.failure.is_some() {
+        if harness.connection.channel.endings.failure.is_some() {
             assert_eq!(harness.counters().violations.get(), 1);
             violations += 1;
             harness = Harness::new();
@@ -318,7 +383,7 @@ fn the_error_of_a_packet_is_the_first_one() {
     let tail = harness.connection.channel.send.theirs + 5;
     harness.packet(&[1; 5], 0);
     assert!(harness.takes_packet(tail));
-    assert_eq!(harness.connection.channel.failure, Some(Errno::ECONNRESET));
+    assert_eq!(harness.connection.channel.endings.failure, Some(Errno::ECONNRESET));
 }
 
 /// Descriptors that nobody waits for: the test says what is ready.
@@ -387,8 +452,8 @@ pub(super) fn write(peer: &mut UnixStream, bytes: &[u8]) {
 fn nothing_granted_is_no_end() {
     let mut harness = Harness::under(Policy::open().max_rate(1 << 20));
     write(&mut harness.peer, &[1; 10]);
-    assert_eq!(harness.connection.pump_receive(&harness.shard.context, 0), Turn::Idle);
-    assert!(!harness.connection.channel.receive_ended);
+    assert_eq!(harness.pump_receive_most(0), Turn::Idle);
+    assert!(!harness.connection.channel.endings.receive);
     let tail = harness.connection.channel.send.theirs + 5;
     harness.packet(&[1; 5], 0);
     assert!(harness.takes_packet(tail));

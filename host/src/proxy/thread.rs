@@ -112,10 +112,10 @@ impl ProxyThread {
         if outcome.is_err() {
             self.control.down.store(true, Ordering::SeqCst);
             for launch in 0..MAX_LAUNCHES as usize {
-                self.shard.context.shared.memory.stop(launch, Errno::ENETDOWN);
+                self.shard.sockets.context.shared.memory.stop(launch, Errno::ENETDOWN);
             }
             tracing::error!(
-                shard = self.shard.context.id,
+                shard = self.shard.sockets.context.id,
                 "a proxy thread panicked; the net is down"
             );
         }
@@ -128,7 +128,7 @@ impl ProxyThread {
         static START: OnceLock<Instant> = OnceLock::new();
         let start = *START.get_or_init(Instant::now);
         let crowded = std::thread::available_parallelism()
-            .is_ok_and(|cores| cores.get() <= self.shard.context.shared.queues.len() + 1);
+            .is_ok_and(|cores| cores.get() <= self.shard.sockets.context.shared.queues.len() + 1);
         let mut rounds = Rounds::default();
         loop {
             let now = start.elapsed().as_nanos() as u64;

@@ -10,7 +10,7 @@ use super::entry::Owner;
 use super::rounds::{Next, Rounds};
 use super::shard::Shard;
 use super::tests::{BASE, Harness, NoEpoll, RING, write};
-use super::turn::STREAM_BACK_OFF_NS;
+use super::visit::STREAM_BACK_OFF_NS;
 use crate::settings::config::Pacing;
 use crate::settings::policy::Policy;
 
@@ -22,7 +22,7 @@ fn shard(one_way: u64, io: &mut NoEpoll) -> (Shard, UnixStream, Handle) {
 /// The same under a policy.
 fn shard_with(policy: Policy, one_way: u64, io: &mut NoEpoll) -> (Shard, UnixStream, Handle) {
     let Harness { mut shard, mut connection, peer } = Harness::under(policy);
-    connection.stream_mut().expect("a stream").one_way = one_way;
+    connection.stream().expect("a stream").one_way = one_way;
     let handle = connection.handle;
     shard.adopt(connection, io);
     (shard, peer, handle)
@@ -32,7 +32,7 @@ fn shard_with(policy: Policy, one_way: u64, io: &mut NoEpoll) -> (Shard, UnixStr
 fn bytes_that_come_while_a_socket_backs_off_are_received_afterwards() {
     let mut io = NoEpoll::default();
     let (mut shard, mut peer, handle) = shard(Pacing::USUAL.stream_bytes, &mut io);
-    let received = |shard: &Shard| shard.context.counters.received_bytes.get();
+    let received = |shard: &Shard| shard.sockets.context.counters.received_bytes.get();
     for round in 0..3 {
         let begin = round * 2 * STREAM_BACK_OFF_NS;
         // Nothing is there, so the socket backs off.
@@ -86,7 +86,8 @@ fn epoll_watches_a_busy_socket_again_before_the_thread_sleeps() {
 fn epoll_watches_a_busy_socket_again_when_its_peer_does_not_read() {
     let mut io = NoEpoll::default();
     let (mut shard, mut peer, handle) = busy(&mut io);
-    let tail = shard.context.shared.memory.send_tail(shard.context.shared.index(handle));
+    let tail =
+        shard.sockets.context.shared.memory.send_tail(shard.sockets.context.shared.index(handle));
     let mut sent = BASE;
     // What a kernel would send, ring by ring, until the pair holds no more.
     for _ in 0..1000 {
@@ -95,12 +96,13 @@ fn epoll_watches_a_busy_socket_again_when_its_peer_does_not_read() {
         write(&mut peer, &[1]);
         // Received and taken by the kernel, so that the socket stays busy.
         shard.turn(0, &mut io);
-        let received = BASE + shard.context.counters.received_bytes.get();
+        let received = BASE + shard.sockets.context.counters.received_bytes.get();
         shard
+            .sockets
             .context
             .shared
             .memory
-            .receive_head(shard.context.shared.index(handle))
+            .receive_head(shard.sockets.context.shared.index(handle))
             .store_release(Progress::new(received, 0).0);
         if io.watches {
             return;
@@ -114,8 +116,8 @@ fn a_limited_shard_moves_what_time_brings() {
     let mut io = NoEpoll::default();
     let rate = 100_000;
     let (mut shard, mut peer, handle) = shard_with(Policy::open().max_rate(rate), 0, &mut io);
-    let index = shard.context.shared.index(handle);
-    let received = |shard: &Shard| shard.context.counters.received_bytes.get();
+    let index = shard.sockets.context.shared.index(handle);
+    let received = |shard: &Shard| shard.sockets.context.counters.received_bytes.get();
     let mut written = 0_u64;
     shard.ready(handle.0);
     for turn in 0..10_000 {
@@ -126,6 +128,7 @@ fn a_limited_shard_moves_what_time_brings() {
         }
         shard.turn(turn * 100_000, &mut io);
         shard
+            .sockets
             .context
             .shared
             .memory
@@ -152,22 +155,29 @@ fn bytes_in_flight_are_counted_until_they_are_read() {
     let mut io = NoEpoll::default();
     let policy = Policy::open().max_in_flight(2000);
     let (mut shard, mut peer, handle) = shard_with(policy, 0, &mut io);
-    let index = shard.context.shared.index(handle);
+    let index = shard.sockets.context.shared.index(handle);
     write(&mut peer, &[1; 4000]);
     shard.ready(handle.0);
     let mut turns = |shard: &mut Shard, from: u64| {
         for turn in 0..20 {
             shard.turn(from + turn * 1_000_000, &mut io);
         }
-        shard.context.counters.received_bytes.get()
+        shard.sockets.context.counters.received_bytes.get()
     };
     let first = turns(&mut shard, 0);
     assert!((1500..=2000).contains(&first), "{first}");
-    assert!(shard.context.counters.throttled.get() > 0);
-    shard.context.shared.memory.receive_head(index).store_release(Progress::new(BASE + first, 0).0);
+    assert!(shard.sockets.context.counters.throttled.get() > 0);
+    shard
+        .sockets
+        .context
+        .shared
+        .memory
+        .receive_head(index)
+        .store_release(Progress::new(BASE + first, 0).0);
     let second = turns(&mut shard, 1 << 30);
     assert!((first + 1500..=first + 2000).contains(&second), "{second}");
     shard
+        .sockets
         .context
         .shared
         .memory
@@ -179,14 +189,14 @@ fn bytes_in_flight_are_counted_until_they_are_read() {
 /// Rounds of a second without a kernel; how often the thread slept.
 fn quiet_second(shard: &mut Shard, io: &mut NoEpoll) -> u64 {
     let (control, mut rounds, mut now) = (Control::default(), Rounds::default(), 1 << 40);
-    let (end, before) = (now + 1_000_000_000, shard.context.counters.sleeps.get());
+    let (end, before) = (now + 1_000_000_000, shard.sockets.context.counters.sleeps.get());
     while now < end {
         now += match rounds.round(shard, &control, now, io) {
             Next::Sleep(ns) => ns,
             _ => 1000,
         };
     }
-    shard.context.counters.sleeps.get() - before
+    shard.sockets.context.counters.sleeps.get() - before
 }
 
 #[test]
@@ -197,7 +207,7 @@ fn a_socket_that_waits_for_a_kernel_lets_its_thread_sleep() {
     write(&mut peer, &[1; 4000]);
     shard.ready(handle.0);
     let sleeps = quiet_second(&mut shard, &mut io);
-    assert!(!shard.schedule.throttled.queue.is_empty(), "it waits");
+    assert!(!shard.sockets.schedule.throttle.is_empty(), "it waits");
     assert!(sleeps < 50, "{sleeps} sleeps in a second");
 }
 
@@ -210,7 +220,7 @@ fn a_thread_that_sleeps_loses_none_of_the_rate() {
     shard.ready(handle.0);
     // The burst is there at once; what time brings comes a quarter of it at a time.
     quiet_second(&mut shard, &mut io);
-    let received = shard.context.counters.received_bytes.get();
+    let received = shard.sockets.context.counters.received_bytes.get();
     assert!((rate + 1024 - 256..=rate + 1024).contains(&received), "{received}");
 }
 
@@ -223,8 +233,8 @@ fn a_limited_socket_whose_ring_is_full_waits_once() {
         shard.ready(handle.0);
         shard.turn(turn * 1_000_000, &mut io);
     }
-    assert_eq!(shard.context.counters.received_bytes.get(), u64::from(RING));
-    assert_eq!(shard.schedule.heads_awaited(), 1);
+    assert_eq!(shard.sockets.context.counters.received_bytes.get(), u64::from(RING));
+    assert_eq!(shard.sockets.schedule.heads.awaited(), 1);
 }
 
 #[test]
@@ -234,10 +244,10 @@ fn a_launch_that_begins_while_the_last_one_ends_keeps_what_it_accepted() {
     let is_open = |shard: &mut Shard| shard.find(handle).is_some_and(|it| it.is_open());
     shard.find(handle).expect("it was adopted").owner = Owner::AnyLaunch;
     // The supervisor found launch 0 to be the last one; then launch 1 began.
-    shard.context.shared.launches.set(1, true);
+    shard.sockets.context.shared.launches.set(1, true);
     shard.launch_ended(0, true, 0);
     assert!(is_open(&mut shard));
-    shard.context.shared.launches.set(1, false);
+    shard.sockets.context.shared.launches.set(1, false);
     shard.launch_ended(1, true, 0);
     assert!(!is_open(&mut shard));
 }

@@ -17,7 +17,7 @@ use crate::pool::Account;
 use crate::proxy::entry::{Entry, Owner, Wishes};
 use crate::proxy::message::{Message, Released};
 use crate::proxy::stream::StreamPhase;
-use crate::transport::{Endpoint, RingRegion, Transferred};
+use crate::transport::{Endpoint, RingRegion, RingSizes, Transferred};
 
 /// How long closed sockets may take to go, and a socket to come back.
 const DRAIN_NS: u64 = 1_000_000_000;
@@ -59,7 +59,8 @@ impl Scene {
             let shared = &scene.shared;
             let handle = shared.pool.allocate_handle(Account::Own).map_err(fail)?;
             let index = shared.index(handle);
-            let wishes = Wishes { receive_ring: RING, send_ring: RING, timeout_ns: TIMEOUT_NS };
+            let wishes =
+                Wishes { rings: RingSizes { receive: RING, send: RING }, timeout_ns: TIMEOUT_NS };
             let mut made = Entry::new(handle, index, Owner::Host, wishes, Some(socket));
             if listens {
                 let word = shared.memory.receive_head(index).load();
@@ -67,7 +68,9 @@ impl Scene {
                 made.start_listening(shared, ring, BACKLOG);
             } else {
                 made.start_stream(StreamPhase::Open);
-                made.allocate_rings(shared, Account::Own, RingRegion::Host).map_err(fail)?;
+                made.channel
+                    .allocate(shared, Account::Own, RingRegion::Host, made.wishes.rings)
+                    .map_err(fail)?;
             }
             made.publish(&shared.memory);
             shared.send(handle.shard() as usize, Message::Adopt(Box::new(made)));

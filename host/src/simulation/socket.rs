@@ -9,7 +9,8 @@ use gpunet_device::abi::option::SocketOption;
 use super::network::{Network, current, network};
 use crate::memory::RingSlice;
 use crate::transport::{
-    self, Acceptor, Connector, Direction, Socket, Stream, SystemSocket, Transferred, Transport,
+    self, Acceptor, Carrier, Connector, Direction, Socket, Stream, SystemSocket, SystemStream,
+    Transferred, Transport,
 };
 
 /// See the module.
@@ -39,9 +40,9 @@ impl Network {
         let id = self.named(name.as_fd()).ok_or(Errno::EBADF)?;
         let socket = Box::new(SimulatedSocket::new(id, name));
         Ok(if listens {
-            transport::Endpoint::listener(socket)
+            transport::Endpoint::from(socket as Box<dyn Acceptor>)
         } else {
-            transport::Endpoint::stream(socket)
+            transport::Endpoint::from(Carrier::System(socket))
         })
     }
 }
@@ -106,8 +107,8 @@ impl Connector for SimulatedSocket {
         })
     }
 
-    fn into_stream(self: Box<Self>) -> Result<Box<dyn Stream>, Errno> {
-        Ok(self)
+    fn into_stream(self: Box<Self>) -> Result<Carrier, Errno> {
+        Ok(Carrier::System(self))
     }
 }
 
@@ -128,9 +129,9 @@ impl SystemSocket for SimulatedSocket {
 }
 
 impl Acceptor for SimulatedSocket {
-    fn accept(&mut self) -> Result<Option<Box<dyn Stream>>, Errno> {
+    fn accept(&mut self) -> Result<Option<Carrier>, Errno> {
         match network().accept(self.id) {
-            Some(id) => Ok(Some(Box::new(network().socket(id)?))),
+            Some(id) => Ok(Some(Carrier::System(Box::new(network().socket(id)?)))),
             None => Ok(None),
         }
     }
@@ -141,6 +142,19 @@ impl Stream for SimulatedSocket {
         Ok(SocketAddr::v4([127, 0, 0, 1], 1))
     }
 
+    fn discard(&mut self) -> Result<Transferred, Errno> {
+        network().receive(self.id, usize::MAX).map(|(_, transferred)| transferred)
+    }
+
+    fn shutdown(&mut self, direction: Direction) -> Result<(), Errno> {
+        if direction == Direction::Send {
+            network().end(self.id);
+        }
+        Ok(())
+    }
+}
+
+impl SystemStream for SimulatedSocket {
     fn receive(&mut self, slice: &RingSlice) -> Result<Transferred, Errno> {
         let (bytes, transferred) = network().receive(self.id, slice.len())?;
         fill(slice, &bytes);
@@ -158,16 +172,5 @@ impl Stream for SimulatedSocket {
         bytes.truncate(count);
         network.deliver(self.id, &bytes);
         Ok(Transferred::Bytes(count))
-    }
-
-    fn discard(&mut self) -> Result<Transferred, Errno> {
-        network().receive(self.id, usize::MAX).map(|(_, transferred)| transferred)
-    }
-
-    fn shutdown(&mut self, direction: Direction) -> Result<(), Errno> {
-        if direction == Direction::Send {
-            network().end(self.id);
-        }
-        Ok(())
     }
 }

@@ -18,7 +18,7 @@ use super::p2p::{self, P2pConnector};
 use super::rdma::RdmaConnector;
 use super::timeout::Timeout;
 use super::unconnected::Unconnected;
-use super::{Connector, RingRegion, Rings, Socket, Stream, SystemSocket, Transport};
+use super::{Carrier, Connector, RingRegion, Rings, Socket, SystemSocket, Transport};
 
 /// How long a peer may take to answer by RDMA where other candidates follow. A machine without RDMA
 /// does not even refuse, and the system would ask it for a minute.
@@ -52,7 +52,7 @@ pub(super) struct Connecting {
 
 /// What came of it.
 pub(super) struct Connected {
-    pub(super) stream: Box<dyn Stream>,
+    pub(super) carrier: Carrier,
     /// Holds its port, where it has none of its own.
     pub(super) port: Option<Box<dyn SystemSocket>>,
     /// The stream's descriptor is not the one that was waited on.
@@ -229,7 +229,7 @@ impl Connecting {
         let Self { socket, peer, attempt, timeout, descriptor_changed, .. } = self;
         match attempt {
             Attempt::System => Ok(Connected {
-                stream: socket.system.into_stream()?,
+                carrier: socket.system.into_stream()?,
                 port: None,
                 descriptor_changed,
             }),
@@ -242,7 +242,7 @@ impl Connecting {
                     socket.available.peers.note(&peer, true);
                 }
                 let port = (transport == Transport::P2p).then_some(socket.system);
-                Ok(Connected { stream: connector.into_stream()?, port, descriptor_changed })
+                Ok(Connected { carrier: connector.into_stream()?, port, descriptor_changed })
             }
         }
     }

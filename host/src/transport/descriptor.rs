@@ -17,7 +17,10 @@ use gpunet_device::{Domain, SocketAddr};
 use socket2::{SockAddr, TcpKeepalive};
 
 use super::bound_path::BoundPath;
-use super::{Acceptor, Connector, Direction, Socket, Stream, SystemSocket, Transferred, Transport};
+use super::{
+    Acceptor, Carrier, Connector, Direction, Socket, Stream, SystemSocket, SystemStream,
+    Transferred, Transport,
+};
 use crate::memory::RingSlice;
 
 /// A socket of the system.
@@ -263,8 +266,8 @@ impl Connector for Descriptor {
         }
     }
 
-    fn into_stream(self: Box<Self>) -> Result<Box<dyn Stream>, Errno> {
-        Ok(self)
+    fn into_stream(self: Box<Self>) -> Result<Carrier, Errno> {
+        Ok(Carrier::System(self))
     }
 }
 
@@ -286,7 +289,7 @@ impl SystemSocket for Descriptor {
 }
 
 impl Acceptor for Descriptor {
-    fn accept(&mut self) -> Result<Option<Box<dyn Stream>>, Errno> {
+    fn accept(&mut self) -> Result<Option<Carrier>, Errno> {
         let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         let accepted = loop {
             match check(self.socket.accept4(flags)) {
@@ -300,7 +303,7 @@ impl Acceptor for Descriptor {
         if self.domain != Domain::Unix {
             prepare_tcp(&accepted)?;
         }
-        Ok(Some(Box::new(Self::new(accepted, self.domain))))
+        Ok(Some(Carrier::System(Box::new(Self::new(accepted, self.domain)))))
     }
 
     fn shutdown(&mut self) -> Result<(), Errno> {
@@ -313,6 +316,26 @@ impl Stream for Descriptor {
         name(&check(self.socket.peer_addr())?)
     }
 
+    fn discard(&mut self) -> Result<Transferred, Errno> {
+        let mut bin = [MaybeUninit::uninit(); 16 << 10];
+        match check(self.socket.recv(&mut bin)) {
+            Ok(0) => Ok(Transferred::End),
+            Ok(bytes) => Ok(Transferred::Bytes(bytes)),
+            Err(Errno::EAGAIN | Errno::EINTR) => Ok(Transferred::Later),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn shutdown(&mut self, direction: Direction) -> Result<(), Errno> {
+        let how = match direction {
+            Direction::Receive => std::net::Shutdown::Read,
+            Direction::Send => std::net::Shutdown::Write,
+        };
+        check(self.socket.shutdown(how))
+    }
+}
+
+impl SystemStream for Descriptor {
     fn receive(&mut self, slice: &RingSlice) -> Result<Transferred, Errno> {
         match self.transfer(slice, Direction::Receive) {
             Ok(0) => Ok(Transferred::End),
@@ -338,24 +361,6 @@ impl Stream for Descriptor {
             Err(Errno::EAGAIN | Errno::EINTR) => Ok(Transferred::Later),
             Err(error) => Err(error),
         }
-    }
-
-    fn discard(&mut self) -> Result<Transferred, Errno> {
-        let mut bin = [MaybeUninit::uninit(); 16 << 10];
-        match check(self.socket.recv(&mut bin)) {
-            Ok(0) => Ok(Transferred::End),
-            Ok(bytes) => Ok(Transferred::Bytes(bytes)),
-            Err(Errno::EAGAIN | Errno::EINTR) => Ok(Transferred::Later),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn shutdown(&mut self, direction: Direction) -> Result<(), Errno> {
-        let how = match direction {
-            Direction::Receive => std::net::Shutdown::Read,
-            Direction::Send => std::net::Shutdown::Write,
-        };
-        check(self.socket.shutdown(how))
     }
 
     fn untaken(&self) -> u64 {

@@ -12,17 +12,16 @@ use super::connecting::{Connected, Connecting};
 use super::listener::Listener;
 use super::unconnected::Unconnected;
 use super::{
-    Acceptor, Direction, P2pControl, RingRegion, RingSizes, Rings, Stream, SystemSocket,
-    Transferred, TransportChoice, TransportNames,
+    Acceptor, Carrier, Direction, RingRegion, RingSizes, Rings, Socket, SystemSocket, Transport,
+    TransportChoice, TransportNames,
 };
-use crate::memory::RingSlice;
 
 enum State {
     Unconnected(Box<Unconnected>),
     Connecting(Box<Connecting>),
     Listener(Box<Listener>),
     Stream {
-        stream: Box<dyn Stream>,
+        carrier: Carrier,
         /// Holds its port, where it has none of its own.
         _port: Option<Box<dyn SystemSocket>>,
     },
@@ -33,46 +32,36 @@ enum State {
 /// See the module.
 pub(crate) struct Endpoint {
     state: State,
-    sizes: RingSizes,
     descriptor_changed: bool,
 }
 
-impl Endpoint {
-    fn new(state: State) -> Self {
-        Self { state, sizes: RingSizes::default(), descriptor_changed: false }
+impl From<State> for Endpoint {
+    fn from(state: State) -> Self {
+        Self { state, descriptor_changed: false }
     }
+}
 
-    pub(super) fn unconnected(socket: Unconnected) -> Self {
-        Self::new(State::Unconnected(Box::new(socket)))
+impl From<Unconnected> for Endpoint {
+    fn from(socket: Unconnected) -> Self {
+        State::Unconnected(Box::new(socket)).into()
     }
+}
 
-    /// A stream of one transport.
-    pub(crate) fn stream(stream: Box<dyn Stream>) -> Self {
-        Self::new(State::Stream { stream, _port: None })
+impl From<Carrier> for Endpoint {
+    fn from(carrier: Carrier) -> Self {
+        State::Stream { carrier, _port: None }.into()
     }
+}
 
-    /// A listener of one transport.
-    pub(crate) fn listener(acceptor: Box<dyn Acceptor>) -> Self {
+/// A listener of one transport.
+impl From<Box<dyn Acceptor>> for Endpoint {
+    fn from(acceptor: Box<dyn Acceptor>) -> Self {
         let listener = Listener::new(vec![acceptor], None, None, TransportChoice::Tcp);
-        Self::new(State::Listener(Box::new(listener)))
+        State::Listener(Box::new(listener)).into()
     }
+}
 
-    /// A socket of a test's own that has begun to connect.
-    #[cfg(test)]
-    pub(crate) fn connecting(system: Box<dyn SystemSocket>) -> Self {
-        let available = std::sync::Arc::clone(&super::Transports::default().available);
-        let (choice, domain) = (TransportChoice::Tcp, gpunet_device::Domain::V4);
-        let socket = Unconnected::with_system(available, choice, domain, system);
-        Self::new(State::Connecting(Box::new(Connecting::begun(socket, &SocketAddr::NONE))))
-    }
-
-    /// As if it had waited so long for room in a p2p listener's queue.
-    #[cfg(test)]
-    pub(super) fn has_waited(&mut self, time: std::time::Duration) {
-        let State::Connecting(connecting) = &mut self.state else { panic!("it connects") };
-        connecting.has_waited(time);
-    }
-
+impl Endpoint {
     /// Turns the state into another, or into itself where that fails.
     fn change<T>(&mut self, change: impl FnOnce(State) -> (State, T)) -> T {
         let (state, result) = change(std::mem::replace(&mut self.state, State::Changing));
@@ -81,13 +70,11 @@ impl Endpoint {
     }
 
     /// By which transports it travels, or peers may come.
-    pub(crate) fn transport(&self) -> TransportNames {
+    pub(crate) fn transports(&self) -> TransportNames {
         match &self.state {
-            State::Unconnected(socket) => socket.transport().into(),
-            State::Connecting(connecting) => connecting.transport().into(),
             State::Listener(listener) => listener.transports(),
-            State::Stream { stream, .. } => stream.transport().into(),
             State::Changing => TransportNames::default(),
+            _ => self.transport().into(),
         }
     }
 
@@ -110,15 +97,13 @@ impl Endpoint {
         })
     }
 
-    /// Which rings it shall have, where it makes them itself: before `region`.
-    pub(crate) fn wish(&mut self, receive_ring: u32, send_ring: u32) {
-        self.sizes = RingSizes { receive: receive_ring, send: send_ring };
-    }
-
-    /// In which memory its rings shall lie: of a connection to `peer`, or of the one that is
-    /// accepted next.
-    pub(crate) fn region(&mut self, peer: Option<&SocketAddr>) -> Result<RingRegion, Errno> {
-        let sizes = self.sizes;
+    /// In which memory its rings must lie: of a connection to `peer`, or of the one that is
+    /// accepted next. `sizes`: those of its rings, where the transport makes them.
+    pub(crate) fn region(
+        &mut self,
+        peer: Option<&SocketAddr>,
+        sizes: RingSizes,
+    ) -> Result<RingRegion, Errno> {
         let Some(peer) = peer else {
             return match &mut self.state {
                 State::Listener(listener) => listener.region(sizes),
@@ -152,18 +137,17 @@ impl Endpoint {
     pub(crate) fn attach(&mut self, rings: &Rings) -> Result<(), Errno> {
         match &mut self.state {
             State::Connecting(connecting) => {
-                let attached = connecting.attach(rings);
-                self.give_up(attached)
+                let attached = connecting.attach(rings).map(|()| false);
+                self.conclude(attached).map(drop)
             }
-            State::Stream { stream, .. } => stream.attach(rings),
+            State::Stream { carrier, .. } => carrier.attach(rings),
             _ => Err(Errno::EINVAL),
         }
     }
 
-    /// Begins to connect; whether it is done already. EAGAIN: the listener's queue is full, so try
-    /// again.
-    pub(crate) fn connect(&mut self, address: &SocketAddr) -> Result<bool, Errno> {
-        let _ = address;
+    /// Begins to connect to the peer that [`Self::region`] named; whether it is done already. EAGAIN: the
+    /// listener's queue is full, so try again.
+    pub(crate) fn connect(&mut self) -> Result<bool, Errno> {
         let begun = match &mut self.state {
             State::Connecting(connecting) => connecting.connect(),
             State::Unconnected(_) => return Err(Errno::EINVAL),
@@ -182,42 +166,31 @@ impl Endpoint {
         self.conclude(finished)
     }
 
-    /// What comes of a step: the stream where it was the last one.
+    /// What comes of a step: the stream where it was the last one. After an error that is not one to try
+    /// again for, it is as before it connected.
     fn conclude(&mut self, step: Result<bool, Errno>) -> Result<bool, Errno> {
-        if step == Ok(true) {
-            self.descriptor_changed |= self.descriptor_changed();
-            return self
-                .change(|state| match state {
-                    State::Connecting(connecting) => match connecting.into_stream() {
-                        Ok(Connected { stream, port, descriptor_changed }) => {
-                            (State::Stream { stream, _port: port }, Ok((true, descriptor_changed)))
-                        }
-                        Err(errno) => (State::Changing, Err(errno)),
-                    },
-                    other => (other, Ok((true, false))),
-                })
-                .map(|(done, descriptor_changed)| {
-                    self.descriptor_changed |= descriptor_changed;
-                    done
-                });
+        if matches!(step, Ok(false) | Err(Errno::EAGAIN)) {
+            return step;
         }
-        self.give_up(step)
-    }
-
-    /// After an error that is not one to try again for, it is as before it connected.
-    fn give_up<T>(&mut self, step: Result<T, Errno>) -> Result<T, Errno> {
-        if step.as_ref().is_err_and(|errno| *errno != Errno::EAGAIN) {
-            self.change(|state| match state {
-                State::Connecting(connecting) => {
-                    (State::Unconnected(Box::new(connecting.socket)), ())
+        let mut descriptor_changed = self.descriptor_changed();
+        let concluded = self.change(|state| match (state, step) {
+            (State::Connecting(connecting), Ok(_)) => match connecting.into_stream() {
+                Ok(Connected { carrier, port, descriptor_changed: changed }) => {
+                    descriptor_changed |= changed;
+                    (State::Stream { carrier, _port: port }, Ok(true))
                 }
-                other => (other, ()),
-            });
-        }
-        step
+                Err(errno) => (State::Changing, Err(errno)),
+            },
+            (State::Connecting(connecting), Err(errno)) => {
+                (State::Unconnected(Box::new(connecting.socket)), Err(errno))
+            }
+            (other, step) => (other, step),
+        });
+        self.descriptor_changed = descriptor_changed;
+        concluded
     }
 
-    /// Asked after a connect was not done: whether it is to be connected once more, from `region`
+    /// Asked after a connect was not done: whether it must be connected once more, from `region`
     /// on, and where to. What was tried first did not work out.
     pub(crate) fn starts_anew(&mut self) -> Option<SocketAddr> {
         match &self.state {
@@ -238,153 +211,109 @@ impl Endpoint {
     /// The next connection of a listener, if one waits.
     pub(crate) fn accept(&mut self) -> Result<Option<Self>, Errno> {
         match &mut self.state {
-            State::Listener(listener) => Ok(listener.accept()?.map(Self::stream)),
+            State::Listener(listener) => Ok(listener.accept()?.map(Self::from)),
             _ => Err(Errno::EINVAL),
         }
     }
 
-    fn now(&self) -> Option<&dyn Stream> {
-        match &self.state {
-            State::Stream { stream, .. } => Some(stream.as_ref()),
-            _ => None,
-        }
+    /// What carries the bytes, of a stream.
+    pub(crate) fn carrier(&self) -> Option<&Carrier> {
+        if let State::Stream { carrier, .. } = &self.state { Some(carrier) } else { None }
     }
 
-    fn now_mut(&mut self) -> Result<&mut dyn Stream, Errno> {
-        match &mut self.state {
-            State::Stream { stream, .. } => Ok(stream.as_mut()),
-            _ => Err(Errno::ENOTCONN),
-        }
-    }
-
-    /// See [`Stream::places_bytes`].
-    pub(crate) fn places_bytes(&self) -> bool {
-        self.now().is_some_and(|stream| stream.places_bytes())
-    }
-
-    /// Its proxy's part, if it is a p2p stream.
-    pub(crate) fn p2p(&mut self) -> Option<&mut dyn P2pControl> {
-        match &mut self.state {
-            State::Stream { stream, .. } => stream.p2p(),
-            _ => None,
-        }
-    }
-
-    /// See [`Stream::wants_head`].
-    pub(crate) fn wants_head(&self) -> bool {
-        self.now().is_some_and(|stream| stream.wants_head())
-    }
-
-    /// See [`Stream::consumed`].
-    pub(crate) fn consumed(&mut self, head: u64) {
-        if let Ok(stream) = self.now_mut() {
-            stream.consumed(head);
-        }
-    }
-
-    /// See [`Stream::has_progress`].
-    pub(crate) fn has_progress(&self, of: Direction) -> bool {
-        self.now().is_some_and(|stream| stream.has_progress(of))
-    }
-
-    /// See [`Stream::receive`].
-    pub(crate) fn receive(&mut self, slice: &RingSlice) -> Result<Transferred, Errno> {
-        self.now_mut()?.receive(slice)
-    }
-
-    /// See [`Stream::peek`].
-    pub(crate) fn peek(&mut self) -> Result<Transferred, Errno> {
-        self.now_mut()?.peek()
-    }
-
-    /// See [`Stream::untaken`].
-    pub(crate) fn untaken(&self) -> u64 {
-        self.now().map_or(0, |stream| stream.untaken())
-    }
-
-    /// See [`Stream::send`].
-    pub(crate) fn send(&mut self, slice: &RingSlice) -> Result<Transferred, Errno> {
-        self.now_mut()?.send(slice)
-    }
-
-    /// See [`Stream::discard`].
-    pub(crate) fn discard(&mut self) -> Result<Transferred, Errno> {
-        self.now_mut()?.discard()
+    /// The same, to be used.
+    pub(crate) fn carrier_mut(&mut self) -> Option<&mut Carrier> {
+        if let State::Stream { carrier, .. } = &mut self.state { Some(carrier) } else { None }
     }
 
     /// Ends a direction; of a listener, all.
     pub(crate) fn shutdown(&mut self, direction: Direction) -> Result<(), Errno> {
         match &mut self.state {
             State::Listener(listener) => listener.shutdown(),
-            _ => self.now_mut()?.shutdown(direction),
+            State::Stream { carrier, .. } => carrier.shutdown(direction),
+            _ => Err(Errno::ENOTCONN),
         }
     }
 
-    /// See [`Stream::leave`].
-    pub(crate) fn leave(&mut self) -> bool {
-        self.now_mut().map_or(true, |stream| stream.leave())
+    /// The system's socket, for a program that takes it back. Devices and kernels have none.
+    pub(crate) fn into_descriptor(self) -> Option<OwnedFd> {
+        match self.state {
+            State::Stream { carrier: Carrier::System(stream), .. } => stream.into_descriptor(),
+            State::Listener(listener) => listener.into_descriptor(),
+            _ => None,
+        }
+    }
+}
+
+impl Socket for Endpoint {
+    fn transport(&self) -> Transport {
+        match &self.state {
+            State::Unconnected(socket) => socket.transport(),
+            State::Connecting(connecting) => connecting.transport(),
+            State::Stream { carrier, .. } => carrier.transport(),
+            State::Listener(_) | State::Changing => Transport::Tcp,
+        }
     }
 
-    /// Sets an option.
-    pub(crate) fn set_option(&mut self, option: SocketOption, value: u64) -> Result<(), Errno> {
+    fn set_option(&mut self, option: SocketOption, value: u64) -> Result<(), Errno> {
         let fixed = matches!(option, SocketOption::Transport | SocketOption::Placement);
         match &mut self.state {
             State::Unconnected(socket) => socket.set_option(option, value),
             State::Connecting(_) | State::Stream { .. } if fixed => Err(Errno::EISCONN),
             State::Connecting(connecting) => connecting.set_option(option, value),
             State::Listener(listener) => listener.set_option(option, value),
-            State::Stream { stream, .. } => stream.set_option(option, value),
+            State::Stream { carrier, .. } => carrier.set_option(option, value),
             State::Changing => Err(Errno::EINVAL),
         }
     }
 
-    /// Reads an option.
-    pub(crate) fn option(&self, option: SocketOption) -> Result<u64, Errno> {
+    fn option(&self, option: SocketOption) -> Result<u64, Errno> {
         match &self.state {
             State::Unconnected(socket) => socket.option(option),
             State::Connecting(connecting) => connecting.option(option),
             State::Listener(listener) => listener.option(option),
-            State::Stream { stream, .. } if option == SocketOption::Transport => {
-                Ok(stream.transport().choice() as u64)
+            State::Stream { carrier, .. } if option == SocketOption::Transport => {
+                Ok(carrier.transport().choice() as u64)
             }
-            State::Stream { stream, .. } => stream.option(option),
+            State::Stream { carrier, .. } => carrier.option(option),
             State::Changing => Err(Errno::EINVAL),
         }
     }
 
-    /// Its own address.
-    pub(crate) fn local_addr(&self) -> Result<SocketAddr, Errno> {
+    fn local_addr(&self) -> Result<SocketAddr, Errno> {
         match &self.state {
             State::Unconnected(socket) => socket.system.local_addr(),
             State::Connecting(connecting) => connecting.local_addr(),
             State::Listener(listener) => listener.local_addr(),
-            State::Stream { stream, .. } => stream.local_addr(),
+            State::Stream { carrier, .. } => carrier.local_addr(),
             State::Changing => Err(Errno::EINVAL),
         }
     }
 
-    /// The peer's address.
-    pub(crate) fn peer_addr(&self) -> Result<SocketAddr, Errno> {
-        self.now().ok_or(Errno::ENOTCONN)?.peer_addr()
-    }
-
-    /// What to wait on.
-    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         match &self.state {
             State::Unconnected(socket) => socket.system.descriptor(),
             State::Connecting(connecting) => connecting.descriptor(),
             State::Listener(listener) => listener.descriptor(),
-            State::Stream { stream, .. } => stream.descriptor(),
+            State::Stream { carrier, .. } => carrier.descriptor(),
             State::Changing => None,
         }
     }
+}
 
-    /// The system's socket, for a program that takes it back.
-    pub(crate) fn into_descriptor(self) -> Option<OwnedFd> {
-        match self.state {
-            State::Stream { stream, .. } => stream.into_descriptor(),
-            State::Listener(listener) => listener.into_descriptor(),
-            _ => None,
-        }
+#[cfg(test)]
+impl Endpoint {
+    /// A socket of a test's own that has begun to connect.
+    pub(crate) fn connecting(system: Box<dyn SystemSocket>) -> Self {
+        let available = std::sync::Arc::clone(&super::Transports::default().available);
+        let (choice, domain) = (TransportChoice::Tcp, gpunet_device::Domain::V4);
+        let socket = Unconnected::with_system(available, choice, domain, system);
+        State::Connecting(Box::new(Connecting::begun(socket, &SocketAddr::NONE))).into()
+    }
+
+    /// As if it had waited so long for room in a p2p listener's queue.
+    pub(super) fn has_waited(&mut self, time: std::time::Duration) {
+        let State::Connecting(connecting) = &mut self.state else { panic!("it connects") };
+        connecting.has_waited(time);
     }
 }

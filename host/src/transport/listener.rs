@@ -10,7 +10,7 @@ use gpunet_device::abi::option::SocketOption;
 
 use super::ready_set::ReadySet;
 use super::{
-    Acceptor, RingRegion, RingSizes, Socket, Stream, SystemSocket, Transport, TransportChoice,
+    Acceptor, Carrier, RingRegion, RingSizes, Socket, SystemSocket, Transport, TransportChoice,
     TransportNames,
 };
 
@@ -83,7 +83,7 @@ impl Listener {
     }
 
     /// The next connection, if one waits: of the acceptor that `region` was about.
-    pub(super) fn accept(&mut self) -> Result<Option<Box<dyn Stream>>, Errno> {
+    pub(super) fn accept(&mut self) -> Result<Option<Carrier>, Errno> {
         let mut failed = self.failed.take();
         for acceptor in &mut self.acceptors {
             match acceptor.accept() {

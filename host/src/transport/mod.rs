@@ -5,7 +5,7 @@
 //!   ├ Unconnected   a socket of the system, for its address and options, and what was chosen
 //!   ├ Connecting    candidates, in order, one of which is being tried
 //!   ├ Listener      acceptors, one for each transport that peers may come by
-//!   └ Stream        a stream of one transport
+//!   └ Stream        a stream of one transport, by what carries its bytes
 //! ```
 //!
 //! | transport | addresses | candidate where | moves bytes |
@@ -16,8 +16,9 @@
 //! | [`unix`] | paths | always | likewise |
 //!
 //! A transport supplies a `Connector`, an `Acceptor` and a `Stream`; that of the system's
-//! sockets a `SystemSocket` as well. A stream is given slices of a ring to fill or drain and says how
-//! many bytes it moved. Nothing waits. What they use of the operating system is passed in (`system`).
+//! sockets a `SystemSocket` as well. What a stream is asked for depends on what carries its bytes
+//! (`Carrier`): a socket of the system is given slices of a ring to fill or drain, a device says how far it
+//! came, kernels report how they end. Nothing waits. What they use of the operating system is passed in (`system`).
 
 mod bound_path;
 mod candidate;
@@ -54,7 +55,8 @@ pub use choice::{Placement, Placements, TransportChoice};
 pub(crate) use endpoint::Endpoint;
 pub use name::{Transport, TransportNames};
 pub(crate) use socket::{
-    Acceptor, Connector, P2pControl, PeerProgress, Socket, Stream, SystemSocket,
+    Acceptor, Carrier, Connector, DeviceStream, KernelStream, PeerProgress, Socket, Stream,
+    SystemSocket, SystemStream,
 };
 
 use p2p::P2p;
@@ -168,7 +170,7 @@ impl Transports {
     /// A new socket for a domain.
     pub(crate) fn make(&self, domain: Domain) -> Result<Endpoint, Errno> {
         let socket = Unconnected::new(Arc::clone(&self.available), self.choice, domain)?;
-        Ok(Endpoint::unconnected(socket))
+        Ok(socket.into())
     }
 }
 
@@ -183,8 +185,8 @@ impl Default for Transports {
 pub(crate) fn adopt(descriptor: OwnedFd) -> Result<(Endpoint, bool), Errno> {
     let (socket, listens) = descriptor::adopt(descriptor)?;
     let endpoint = match listens {
-        true => Endpoint::listener(socket),
-        false => Endpoint::stream(socket),
+        true => Endpoint::from(socket as Box<dyn Acceptor>),
+        false => Endpoint::from(Carrier::System(socket)),
     };
     Ok((endpoint, listens))
 }

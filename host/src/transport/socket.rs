@@ -1,5 +1,6 @@
 //! What a transport supplies: a connector, an acceptor and a stream. No call waits.
 
+use std::ops::{Deref, DerefMut};
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use gpunet_device::SocketAddr;
@@ -65,7 +66,7 @@ pub(crate) trait Connector: Socket {
     }
 
     /// The stream, once it is.
-    fn into_stream(self: Box<Self>) -> Result<Box<dyn Stream>, Errno>;
+    fn into_stream(self: Box<Self>) -> Result<Carrier, Errno>;
 }
 
 /// A socket of the system, or of what stands for it, which may connect or listen.
@@ -90,7 +91,7 @@ pub(crate) trait Acceptor: Socket {
     }
 
     /// The next connection, if one waits.
-    fn accept(&mut self) -> Result<Option<Box<dyn Stream>>, Errno>;
+    fn accept(&mut self) -> Result<Option<Carrier>, Errno>;
 
     /// Refuses those that wait and all that would come.
     fn shutdown(&mut self) -> Result<(), Errno> {
@@ -98,7 +99,39 @@ pub(crate) trait Acceptor: Socket {
     }
 }
 
-/// A connection.
+/// A connection, by what carries its bytes.
+pub(crate) enum Carrier {
+    /// The proxy, between the rings and a socket of the system.
+    System(Box<dyn SystemStream>),
+    /// A device, which reads one ring and writes the other by itself.
+    Device(Box<dyn DeviceStream>),
+    /// The kernels at both ends, straight into each other's memory.
+    Kernels(Box<dyn KernelStream>),
+}
+
+impl Deref for Carrier {
+    type Target = dyn Stream;
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Self::System(stream) => stream.as_ref(),
+            Self::Device(stream) => stream.as_ref(),
+            Self::Kernels(stream) => stream.as_ref(),
+        }
+    }
+}
+
+impl DerefMut for Carrier {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        match self {
+            Self::System(stream) => stream.as_mut(),
+            Self::Device(stream) => stream.as_mut(),
+            Self::Kernels(stream) => stream.as_mut(),
+        }
+    }
+}
+
+/// What all connections have, whatever carries their bytes.
 pub(crate) trait Stream: Socket {
     /// The peer's address.
     fn peer_addr(&self) -> Result<SocketAddr, Errno>;
@@ -109,6 +142,22 @@ pub(crate) trait Stream: Socket {
         Ok(())
     }
 
+    /// Drops bytes that arrived and that no kernel will read.
+    fn discard(&mut self) -> Result<Transferred, Errno> {
+        Ok(Transferred::Later)
+    }
+
+    /// Ends a direction.
+    fn shutdown(&mut self, direction: Direction) -> Result<(), Errno>;
+
+    /// Disconnects from the peer. Whether that is done, so that it can be dropped without harm.
+    fn leave(&mut self) -> bool {
+        true
+    }
+}
+
+/// A socket of the system.
+pub(crate) trait SystemStream: Stream {
     /// Receives into ring memory.
     fn receive(&mut self, slice: &RingSlice) -> Result<Transferred, Errno>;
 
@@ -120,30 +169,30 @@ pub(crate) trait Stream: Socket {
         Ok(Transferred::Bytes(1))
     }
 
-    /// Drops bytes that arrived and that nobody will read; as `receive`.
-    fn discard(&mut self) -> Result<Transferred, Errno>;
-
-    /// Ends a direction.
-    fn shutdown(&mut self, direction: Direction) -> Result<(), Errno>;
-
-    /// Disconnects from the peer. Whether that is done, so that it can be dropped without harm.
-    fn leave(&mut self) -> bool {
-        true
-    }
-
-    /// Bytes that were sent and that the peer's side has not taken, as far as the system knows; with
-    /// [`Self::places_bytes`], those that were handed to `send` and which it has not reported.
+    /// Bytes that were sent and that the peer's side has not taken, as far as the system knows.
     fn untaken(&self) -> u64 {
         0
     }
+}
 
-    /// Whether bytes reach the ring and leave it by themselves: `receive` and `send` only say how
-    /// many did. Slices then begin where the last one's bytes ended.
-    fn places_bytes(&self) -> bool {
-        false
+/// A stream of a device. `receive` and `send` say how many more bytes have reached the receive ring and
+/// have left the send ring; each of them learns of both directions.
+pub(crate) trait DeviceStream: Stream {
+    /// At most so many more bytes that have arrived.
+    fn receive(&mut self, most: u64) -> Result<Transferred, Errno>;
+
+    /// The device may send so many bytes from where the last report ended; how many of them it has sent.
+    fn send(&mut self, most: u64) -> Result<Transferred, Errno>;
+
+    /// What `receive` would report.
+    fn peek(&mut self) -> Result<Transferred, Errno> {
+        Ok(Transferred::Bytes(1))
     }
 
-    /// Whether it wants to know how far the kernel has read, lest the peer waits.
+    /// Bytes that were handed to `send` and that it has not reported.
+    fn untaken(&self) -> u64;
+
+    /// Whether it must know how far the kernel has read, lest the peer waits.
     fn wants_head(&self) -> bool {
         false
     }
@@ -154,16 +203,8 @@ pub(crate) trait Stream: Socket {
     }
 
     /// Whether it knows of something that `receive`, or `send`, would report, and that the descriptor
-    /// has reported already: each of them learns of both directions.
-    fn has_progress(&self, of: Direction) -> bool {
-        let _ = of;
-        false
-    }
-
-    /// Its proxy's part, if it is a p2p stream.
-    fn p2p(&mut self) -> Option<&mut dyn P2pControl> {
-        None
-    }
+    /// has reported already.
+    fn has_progress(&self, of: Direction) -> bool;
 }
 
 /// What is known of the other end of a p2p stream.
@@ -182,7 +223,7 @@ pub(crate) struct PeerProgress {
 }
 
 /// The proxy's part of a p2p stream, whose bytes and counters go from kernel to kernel.
-pub(crate) trait P2pControl {
+pub(crate) trait KernelStream: Stream {
     /// Where its rings and inboxes lie, for a kernel.
     fn rings(&mut self) -> Option<(Rings, Inboxes)>;
 

@@ -9,6 +9,8 @@ use super::linux::Linux;
 use super::*;
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
 
+const SIZES: RingSizes = RingSizes { receive: 4096, send: 4096 };
+
 fn transports(choice: TransportChoice) -> Transports {
     let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
     let p2p = P2p::new(&Linux, &gpu, 64 << 20).expect("it works");
@@ -17,6 +19,11 @@ fn transports(choice: TransportChoice) -> Transports {
 
 fn at(text: &str) -> SocketAddr {
     text.parse::<std::net::SocketAddr>().expect("an address").into()
+}
+
+/// The peer of an endpoint.
+fn peer_of(endpoint: &Endpoint) -> Result<SocketAddr, Errno> {
+    endpoint.carrier().ok_or(Errno::ENOTCONN)?.peer_addr()
 }
 
 /// An address that nobody else has as long as the listener lives.
@@ -46,16 +53,14 @@ fn listener(
 /// Connects, as far as that goes without the other end.
 fn begin(transports: &Transports, peer: &SocketAddr) -> Result<Endpoint, Errno> {
     let mut socket = transports.make(peer.domain().expect("an address"))?;
-    socket.wish(4096, 4096);
-    socket.region(Some(peer))?;
-    socket.connect(peer)?;
+    socket.region(Some(peer), SIZES)?;
+    socket.connect()?;
     Ok(socket)
 }
 
 /// What a listener accepts, if anything came.
 fn accept(listener: &mut Endpoint) -> Option<Endpoint> {
-    listener.wish(4096, 4096);
-    listener.region(None).expect("nothing has run out");
+    listener.region(None, SIZES).expect("nothing has run out");
     listener.accept().expect("nothing waits that was not looked at")
 }
 
@@ -82,30 +87,30 @@ fn a_call_waits_for_a_full_queue_and_not_for_ever() {
         waiting.push(channel);
     }
     let mut socket = local.make(Domain::V4).expect("a socket");
-    assert_eq!(socket.region(Some(&address)), Ok(RingRegion::Window));
-    assert_eq!(socket.connect(&address), Err(Errno::EAGAIN));
+    assert_eq!(socket.region(Some(&address), SIZES), Ok(RingRegion::Window));
+    assert_eq!(socket.connect(), Err(Errno::EAGAIN));
     assert!(!socket.descriptor_changed());
     assert!(socket.descriptor().is_none(), "nothing reports room in the queue");
     assert!(registration.next().expect("it works").is_some());
-    assert_eq!(socket.connect(&address), Ok(false));
+    assert_eq!(socket.connect(), Ok(false));
     assert!(socket.descriptor().is_some());
     assert!(socket.descriptor_changed(), "there is a descriptor to be watched");
     // The queue is full again, by that call.
     let mut late = local.make(Domain::V4).expect("a socket");
-    assert_eq!(late.region(Some(&address)), Ok(RingRegion::Window));
-    assert_eq!(late.connect(&address), Err(Errno::EAGAIN));
+    assert_eq!(late.region(Some(&address), SIZES), Ok(RingRegion::Window));
+    assert_eq!(late.connect(), Err(Errno::EAGAIN));
     late.has_waited(p2p::TIMEOUT);
-    assert_eq!(late.connect(&address), Err(Errno::ETIMEDOUT));
+    assert_eq!(late.connect(), Err(Errno::ETIMEDOUT));
     let auto = Transports { choice: TransportChoice::Auto, available: local.available };
     let mut either = auto.make(Domain::V4).expect("a socket");
-    assert_eq!(either.region(Some(&address)), Ok(RingRegion::Window));
-    assert_eq!(either.connect(&address), Err(Errno::EAGAIN));
+    assert_eq!(either.region(Some(&address), SIZES), Ok(RingRegion::Window));
+    assert_eq!(either.connect(), Err(Errno::EAGAIN));
     either.has_waited(super::connecting::P2P_TIMEOUT);
-    assert_eq!(either.connect(&address), Ok(false));
+    assert_eq!(either.connect(), Ok(false));
     assert_eq!(either.starts_anew(), Some(address), "the next candidate wants other rings");
-    assert_eq!(either.region(Some(&address)), Ok(RingRegion::Host));
-    assert_eq!(either.connect(&address), Ok(false), "TCP is tried");
-    assert_eq!(either.transport().to_string(), "tcp");
+    assert_eq!(either.region(Some(&address), SIZES), Ok(RingRegion::Host));
+    assert_eq!(either.connect(), Ok(false), "TCP is tried");
+    assert_eq!(either.transports().to_string(), "tcp");
 }
 
 #[test]
@@ -139,12 +144,12 @@ fn a_p2p_listener_holds_its_port() {
 fn a_listener_takes_what_comes_by_any_transport() {
     let transports = transports(TransportChoice::Auto);
     let (mut listener, address) = listener(&transports, &at("127.0.0.1:0"), None);
-    assert_eq!(listener.transport().to_string(), "p2p and tcp");
+    assert_eq!(listener.transports().to_string(), "p2p and tcp");
     let [connected, accepted] = connect(&transports, &mut listener, &address);
-    assert_eq!(connected.transport().all(), [Transport::P2p]);
-    assert_eq!(accepted.transport().all(), [Transport::P2p]);
-    assert_eq!(connected.peer_addr(), Ok(address));
-    assert_eq!(accepted.peer_addr(), connected.local_addr());
+    assert_eq!(connected.transports().all(), [Transport::P2p]);
+    assert_eq!(accepted.transports().all(), [Transport::P2p]);
+    assert_eq!(peer_of(&connected), Ok(address));
+    assert_eq!(peer_of(&accepted), connected.local_addr());
     // That port is held, as that of a stream by TCP is.
     let own = connected.local_addr().expect("it has one").to_ip().expect("an address of IP");
     let other = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
@@ -152,8 +157,8 @@ fn a_listener_takes_what_comes_by_any_transport() {
     assert_eq!(error.map(|error| error.kind()), Some(std::io::ErrorKind::AddrInUse));
     let by_tcp = std::net::TcpStream::connect(address.to_ip().expect("IP")).expect("it listens");
     let other = accept(&mut listener).expect("the one that came by TCP");
-    assert_eq!(other.transport().all(), [Transport::Tcp]);
-    assert_eq!(other.peer_addr(), Ok(by_tcp.local_addr().expect("it has one").into()));
+    assert_eq!(other.transports().all(), [Transport::Tcp]);
+    assert_eq!(peer_of(&other), Ok(by_tcp.local_addr().expect("it has one").into()));
 }
 
 #[test]
@@ -164,10 +169,10 @@ fn a_mapped_address_of_ipv4_reaches_listeners_of_ipv4() {
         let port = address.port();
         let peer = at(&format!("[::ffff:127.0.0.1]:{port}"));
         let [connected, accepted] = connect(&transports, &mut listener, &peer);
-        assert_eq!(connected.peer_addr(), Ok(peer), "{bound}");
+        assert_eq!(peer_of(&connected), Ok(peer), "{bound}");
         let ip = |address: SocketAddr| address.to_ip().expect("IP").ip().to_canonical();
         let own = connected.local_addr().expect("it has one");
-        let seen = accepted.peer_addr().expect("it has one");
+        let seen = peer_of(&accepted).expect("it has one");
         assert_eq!((ip(own), own.port()), (ip(seen), seen.port()), "{bound}");
         assert_eq!(seen.domain(), address.domain(), "in the words of the listener's family");
     }
@@ -178,7 +183,7 @@ fn a_mapped_address_of_ipv4_reaches_listeners_of_ipv4() {
     let mut socket = transports.make(Domain::V6).expect("a socket");
     socket.set_option(SocketOption::V6Only, 1).expect("it has it");
     let peer = at(&format!("[::ffff:127.0.0.1]:{}", address.port()));
-    assert_eq!(socket.region(Some(&peer)), Err(Errno::ENETUNREACH), "as the system says it");
+    assert_eq!(socket.region(Some(&peer), SIZES), Err(Errno::ENETUNREACH), "as the system says it");
 }
 
 #[test]
@@ -194,8 +199,7 @@ fn listeners_that_share_a_port_all_get_p2p_streams() {
     let mut taken = [0, 0];
     for _ in 0..100 {
         for (listener, taken) in [&mut first, &mut second].into_iter().zip(&mut taken) {
-            listener.wish(4096, 4096);
-            listener.region(None).expect("nothing has run out");
+            listener.region(None, SIZES).expect("nothing has run out");
             *taken += i32::from(matches!(listener.accept(), Ok(Some(_))));
         }
         sockets.retain_mut(|socket| socket.finish_connect() == Ok(false));
@@ -213,8 +217,8 @@ fn a_socket_whose_connect_failed_can_be_connected() {
     drop(held);
     let mut socket = transports.make(Domain::V4).expect("a socket");
     let mut connect = |to: &SocketAddr| {
-        socket.region(Some(to))?;
-        let mut done = socket.connect(to)?;
+        socket.region(Some(to), SIZES)?;
+        let mut done = socket.connect()?;
         let end = std::time::Instant::now()
             + gpunet_support::testing::hang_limit(std::time::Duration::from_secs(1));
         while !done && std::time::Instant::now() < end {
@@ -227,7 +231,7 @@ fn a_socket_whose_connect_failed_can_be_connected() {
     }
     let (_held, listening) = address();
     assert_eq!(connect(&listening), Ok(true));
-    assert_eq!(socket.peer_addr(), Ok(listening));
+    assert_eq!(peer_of(&socket), Ok(listening));
 }
 
 #[test]
@@ -235,16 +239,14 @@ fn calls_that_a_state_does_not_have() {
     let transports = Transports::default();
     let mut socket = transports.make(Domain::V4).expect("a socket");
     assert_eq!(socket.accept().err(), Some(Errno::EINVAL));
-    assert_eq!(socket.peer_addr(), Err(Errno::ENOTCONN));
-    assert_eq!(socket.discard(), Err(Errno::ENOTCONN));
+    assert_eq!(peer_of(&socket), Err(Errno::ENOTCONN));
     assert_eq!(socket.shutdown(Direction::Send), Err(Errno::ENOTCONN));
-    assert_eq!(socket.region(None), Err(Errno::EINVAL));
+    assert_eq!(socket.region(None, SIZES), Err(Errno::EINVAL));
     let (mut listener, address) = listener(&transports, &at("127.0.0.1:0"), None);
     assert!(listener.descriptor().is_some_and(|descriptor| descriptor.as_raw_fd() > 2));
     assert_eq!(listener.listen(1), Err(Errno::EINVAL));
     assert_eq!(listener.bind(&address), Err(Errno::EINVAL));
-    assert_eq!(listener.region(Some(&address)), Err(Errno::EISCONN));
-    assert_eq!(listener.connect(&address), Err(Errno::EISCONN));
-    assert_eq!(listener.peer_addr(), Err(Errno::ENOTCONN));
-    assert_eq!(listener.discard(), Err(Errno::ENOTCONN));
+    assert_eq!(listener.region(Some(&address), SIZES), Err(Errno::EISCONN));
+    assert_eq!(listener.connect(), Err(Errno::EISCONN));
+    assert_eq!(peer_of(&listener), Err(Errno::ENOTCONN));
 }

@@ -10,7 +10,7 @@ use gpunet_device::{Domain, SocketAddr};
 
 use super::super::ready_set::{AT_ONCE, ReadySet};
 use super::super::system::Registration;
-use super::super::{Acceptor, RingRegion, RingSizes, Socket, Stream, Transport};
+use super::super::{Acceptor, Carrier, RingRegion, RingSizes, Socket, Transport};
 use super::handshake::{Handshake, Progressed, TIMEOUT};
 use super::names::Names;
 use super::shared::P2p;
@@ -157,9 +157,9 @@ impl Acceptor for P2pAcceptor {
         Ok(self.next.as_ref().map(|_| RingRegion::Window))
     }
 
-    fn accept(&mut self) -> Result<Option<Box<dyn Stream>>, Errno> {
+    fn accept(&mut self) -> Result<Option<Carrier>, Errno> {
         match self.next.take() {
-            Some(stream) => Ok(Some(stream)),
+            Some(stream) => Ok(Some(Carrier::Kernels(stream))),
             // Tried again a little later: no edge will come for who waits already.
             None if self.more => Err(Errno::ENOBUFS),
             None => Ok(None),

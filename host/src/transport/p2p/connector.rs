@@ -7,7 +7,7 @@ use std::time::Duration;
 use gpunet_device::SocketAddr;
 use gpunet_device::abi::errno::Errno;
 
-use super::super::{Connector, RingRegion, RingSizes, Socket, Stream, Transport};
+use super::super::{Carrier, Connector, RingRegion, RingSizes, Socket, Transport};
 use super::channel::ControlChannel;
 use super::handshake::{Handshake, Progressed};
 use super::names::Names;
@@ -129,9 +129,9 @@ impl Connector for P2pConnector {
         }
     }
 
-    fn into_stream(self: Box<Self>) -> Result<Box<dyn Stream>, Errno> {
+    fn into_stream(self: Box<Self>) -> Result<Carrier, Errno> {
         match self.state {
-            State::Connected(stream) => Ok(stream),
+            State::Connected(stream) => Ok(Carrier::Kernels(stream)),
             _ => Err(Errno::ENOTCONN),
         }
     }

@@ -11,9 +11,7 @@ use gpunet_device::abi::descriptor::Inboxes;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::option::SocketOption;
 
-use super::super::{
-    Direction, P2pControl, PeerProgress, Rings, Socket, Stream, Transferred, Transport,
-};
+use super::super::{Direction, KernelStream, PeerProgress, Rings, Socket, Stream, Transport};
 use super::channel::{ControlChannel, Received};
 use super::deferred::DeferredFree;
 use super::inbox::{Inbox, Outbox};
@@ -21,7 +19,6 @@ use super::message::Message;
 use super::names::Names;
 use super::shared::P2p;
 use crate::gpu::Moment;
-use crate::memory::RingSlice;
 
 /// Messages received in one turn, so that other sockets get theirs.
 const A_TURN: usize = 64;
@@ -128,7 +125,7 @@ impl P2pStream {
     }
 }
 
-impl P2pControl for P2pStream {
+impl KernelStream for P2pStream {
     fn rings(&mut self) -> Option<(Rings, Inboxes)> {
         self.known = true;
         let Body { inbox, outbox, one_gpu, .. } = self.body.as_ref()?;
@@ -238,26 +235,6 @@ impl Socket for P2pStream {
 impl Stream for P2pStream {
     fn peer_addr(&self) -> Result<SocketAddr, Errno> {
         Ok(self.names.peer)
-    }
-
-    fn places_bytes(&self) -> bool {
-        true
-    }
-
-    fn p2p(&mut self) -> Option<&mut dyn P2pControl> {
-        Some(self)
-    }
-
-    fn receive(&mut self, _: &RingSlice) -> Result<Transferred, Errno> {
-        Ok(Transferred::Later)
-    }
-
-    fn send(&mut self, _: &RingSlice) -> Result<Transferred, Errno> {
-        Ok(Transferred::Later)
-    }
-
-    fn discard(&mut self) -> Result<Transferred, Errno> {
-        Ok(Transferred::Later)
     }
 
     fn shutdown(&mut self, direction: Direction) -> Result<(), Errno> {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use super::super::linux::Linux;
-use super::super::{P2pControl as _, RingSizes, Stream as _};
+use super::super::{KernelStream as _, RingSizes, Stream as _};
 use super::channel::{ControlChannel, Received};
 use super::deferred::DeferredFree;
 use super::handshake::{Handshake, Progressed};

@@ -9,7 +9,7 @@ use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::option::SocketOption;
 use rsocket_shim::stream::Listener;
 
-use super::super::{Acceptor, RingRegion, RingSizes, Socket, Stream, Transport, any_address};
+use super::super::{Acceptor, Carrier, RingRegion, RingSizes, Socket, Transport, any_address};
 use super::options::RdmaOptions;
 use super::prepared::Prepared;
 use super::stream::RdmaStream;
@@ -114,10 +114,11 @@ impl Acceptor for RdmaAcceptor {
         Ok(self.next.as_ref().map(Prepared::region))
     }
 
-    fn accept(&mut self) -> Result<Option<Box<dyn Stream>>, Errno> {
+    fn accept(&mut self) -> Result<Option<Carrier>, Errno> {
         let Some(prepared) = self.next.take() else { return Ok(None) };
         let rdma = Arc::clone(&self.rdma);
-        Ok(Some(Box::new(RdmaStream::accepted(rdma, self.options, prepared))))
+        let stream = RdmaStream::accepted(rdma, self.options, prepared);
+        Ok(Some(Carrier::Device(Box::new(stream))))
     }
 
     fn shutdown(&mut self) -> Result<(), Errno> {

@@ -9,7 +9,7 @@ use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::option::SocketOption;
 
 use super::super::{
-    Connector, Placement, Placements, RingRegion, Rings, Socket, Stream, Transport, any_address,
+    Carrier, Connector, Placement, Placements, RingRegion, Rings, Socket, Transport, any_address,
 };
 use super::options::RdmaOptions;
 use super::prepared::Prepared;
@@ -125,9 +125,9 @@ impl Connector for RdmaConnector {
         }
     }
 
-    fn into_stream(self: Box<Self>) -> Result<Box<dyn Stream>, Errno> {
+    fn into_stream(self: Box<Self>) -> Result<Carrier, Errno> {
         match self.state {
-            State::Connecting(stream) => Ok(stream),
+            State::Connecting(stream) => Ok(Carrier::Device(stream)),
             _ => Err(Errno::ENOTCONN),
         }
     }

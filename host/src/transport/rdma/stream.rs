@@ -9,11 +9,12 @@ use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::option::SocketOption;
 use rsocket_shim::stream::{Next, Request, State, Stream as Connection, StreamError};
 
-use super::super::{Direction, Placement, Rings, Socket, Stream, Transferred, Transport};
+use super::super::{
+    DeviceStream, Direction, Placement, Rings, Socket, Stream, Transferred, Transport,
+};
 use super::options::RdmaOptions;
 use super::prepared::Prepared;
 use super::{Rdma, errno};
-use crate::memory::RingSlice;
 
 enum Link {
     /// A peer's request, which waits for rings.
@@ -198,93 +199,6 @@ impl Stream for RdmaStream {
         }
     }
 
-    fn places_bytes(&self) -> bool {
-        true
-    }
-
-    fn wants_head(&self) -> bool {
-        matches!(&self.link, Link::Connection(connection) if connection.wants_head())
-    }
-
-    fn consumed(&mut self, head: u64) {
-        if let Link::Connection(connection) = &mut self.link {
-            // What the proxy has checked is never refused.
-            let _ = connection.consumed(head);
-        }
-    }
-
-    fn has_progress(&self, of: Direction) -> bool {
-        let Link::Connection(connection) = &self.link else { return false };
-        let of_it = match of {
-            Direction::Send => connection.sent() != self.reported_sent,
-            Direction::Receive => {
-                let ended = connection.is_peer_done() || connection.has_failed();
-                ended || connection.arrived() != self.reported_received
-            }
-        };
-        self.busy || of_it
-    }
-
-    fn receive(&mut self, slice: &RingSlice) -> Result<Transferred, Errno> {
-        let reported = self.reported_received;
-        let in_gpu_memory = self.placement != Placement::Bounce;
-        let (connection, progressed) = self.progress_unless(|it| it.arrived() != reported)?;
-        let new = connection.arrived() - reported;
-        // The rest of what came before it failed is still for the kernel.
-        match (new, progressed) {
-            (0, Err(StreamError::Reset)) if connection.is_peer_done() => Ok(Transferred::End),
-            (0, Err(error)) => Err(errno(&error)),
-            (0, Ok(_)) if connection.is_peer_done() => Ok(Transferred::End),
-            (0, Ok(Next::Again)) => Ok(Transferred::Bytes(0)),
-            (0, Ok(Next::Wait)) => Ok(Transferred::Later),
-            (new, _) => {
-                let bytes = new.min(slice.len() as u64);
-                if in_gpu_memory {
-                    self.rdma.flush()?;
-                }
-                self.reported_received += bytes;
-                Ok(Transferred::Bytes(bytes as usize))
-            }
-        }
-    }
-
-    fn peek(&mut self) -> Result<Transferred, Errno> {
-        let reported = self.reported_received;
-        let (connection, progressed) = self.progress()?;
-        match progressed {
-            _ if connection.arrived() != reported => Ok(Transferred::Bytes(1)),
-            Err(error) if error != StreamError::Reset || !connection.is_peer_done() => {
-                Err(errno(&error))
-            }
-            _ if connection.is_peer_done() => Ok(Transferred::End),
-            Ok(Next::Again) => Ok(Transferred::Bytes(0)),
-            _ => Ok(Transferred::Later),
-        }
-    }
-
-    fn untaken(&self) -> u64 {
-        self.offered - self.reported_sent
-    }
-
-    fn send(&mut self, slice: &RingSlice) -> Result<Transferred, Errno> {
-        let reported = self.reported_sent;
-        // The slice begins behind what was reported; what is under way may reach beyond a smaller one.
-        let tail = self.offered.max(reported + slice.len() as u64);
-        self.offered = tail;
-        self.connection()?.offer(tail).map_err(|error| errno(&error))?;
-        // Not only for bytes: nobody receives any more where the peer has ended its stream.
-        let (connection, progressed) = self.progress_unless(|it| it.sent() != reported)?;
-        match (connection.sent() - reported, progressed) {
-            (0, Ok(_)) => Ok(Transferred::Later),
-            (0, Err(error)) => Err(errno(&error)),
-            (bytes, _) => {
-                let bytes = bytes.min(slice.len() as u64);
-                self.reported_sent += bytes;
-                Ok(Transferred::Bytes(bytes as usize))
-            }
-        }
-    }
-
     fn discard(&mut self) -> Result<Transferred, Errno> {
         let reported = self.reported_received;
         let (connection, progressed) = self.progress()?;
@@ -313,6 +227,91 @@ impl Stream for RdmaStream {
             Link::Connection(connection) => connection.leave(),
             _ => true,
         }
+    }
+}
+
+impl DeviceStream for RdmaStream {
+    fn receive(&mut self, most: u64) -> Result<Transferred, Errno> {
+        let reported = self.reported_received;
+        let in_gpu_memory = self.placement != Placement::Bounce;
+        let (connection, progressed) = self.progress_unless(|it| it.arrived() != reported)?;
+        let new = connection.arrived() - reported;
+        // The rest of what came before it failed is still for the kernel.
+        match (new, progressed) {
+            (0, Err(StreamError::Reset)) if connection.is_peer_done() => Ok(Transferred::End),
+            (0, Err(error)) => Err(errno(&error)),
+            (0, Ok(_)) if connection.is_peer_done() => Ok(Transferred::End),
+            (0, Ok(Next::Again)) => Ok(Transferred::Bytes(0)),
+            (0, Ok(Next::Wait)) => Ok(Transferred::Later),
+            (new, _) => {
+                let bytes = new.min(most);
+                if in_gpu_memory {
+                    self.rdma.flush()?;
+                }
+                self.reported_received += bytes;
+                Ok(Transferred::Bytes(bytes as usize))
+            }
+        }
+    }
+
+    fn send(&mut self, most: u64) -> Result<Transferred, Errno> {
+        let reported = self.reported_sent;
+        // From where the last report ended; what is under way may reach further.
+        let tail = self.offered.max(reported + most);
+        self.offered = tail;
+        self.connection()?.offer(tail).map_err(|error| errno(&error))?;
+        // Not only for bytes: nobody receives any more where the peer has ended its stream.
+        let (connection, progressed) = self.progress_unless(|it| it.sent() != reported)?;
+        match (connection.sent() - reported, progressed) {
+            (0, Ok(_)) => Ok(Transferred::Later),
+            (0, Err(error)) => Err(errno(&error)),
+            (bytes, _) => {
+                let bytes = bytes.min(most);
+                self.reported_sent += bytes;
+                Ok(Transferred::Bytes(bytes as usize))
+            }
+        }
+    }
+
+    fn peek(&mut self) -> Result<Transferred, Errno> {
+        let reported = self.reported_received;
+        let (connection, progressed) = self.progress()?;
+        match progressed {
+            _ if connection.arrived() != reported => Ok(Transferred::Bytes(1)),
+            Err(error) if error != StreamError::Reset || !connection.is_peer_done() => {
+                Err(errno(&error))
+            }
+            _ if connection.is_peer_done() => Ok(Transferred::End),
+            Ok(Next::Again) => Ok(Transferred::Bytes(0)),
+            _ => Ok(Transferred::Later),
+        }
+    }
+
+    fn untaken(&self) -> u64 {
+        self.offered - self.reported_sent
+    }
+
+    fn wants_head(&self) -> bool {
+        matches!(&self.link, Link::Connection(connection) if connection.wants_head())
+    }
+
+    fn consumed(&mut self, head: u64) {
+        if let Link::Connection(connection) = &mut self.link {
+            // What the proxy has checked is never refused.
+            let _ = connection.consumed(head);
+        }
+    }
+
+    fn has_progress(&self, of: Direction) -> bool {
+        let Link::Connection(connection) = &self.link else { return false };
+        let of_it = match of {
+            Direction::Send => connection.sent() != self.reported_sent,
+            Direction::Receive => {
+                let ended = connection.is_peer_done() || connection.has_failed();
+                ended || connection.arrived() != self.reported_received
+            }
+        };
+        self.busy || of_it
     }
 }
 
