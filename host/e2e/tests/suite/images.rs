@@ -378,7 +378,8 @@ fn a_socket_among_the_arguments_is_the_launches() {
     let image = load(&gpu, "faulty", functions()).expect("they load");
     let net = net_builder_on(&gpu).build().expect("a net");
     let (listener, _) = net.listen(any_port()).expect("it listens");
-    assert_eq!(net.statistics().sockets, 1);
+    // A proxy that looks for a peer has one socket more for a moment.
+    assert!(eventually(|| net.statistics().sockets == 1), "the listener is open");
     // One that runs on, so that the net does not close all listeners with its last kernel.
     let word: Arc<AtomicU32> = Arc::default();
     let address = Arc::as_ptr(&word).expose_provenance() as u64;
