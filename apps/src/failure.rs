@@ -5,7 +5,7 @@ use std::io;
 
 use gpunet_device::Errno;
 use gpunet_host::gpu::GpuError;
-use gpunet_host::{LaunchError, NetError};
+use gpunet_host::{NetError, WaitError};
 use gpunet_terminal::output::{NotWritten, one_line};
 
 /// What went wrong, by what follows from it.
@@ -88,8 +88,8 @@ impl From<NetError> for Failure {
     }
 }
 
-impl From<LaunchError> for Failure {
-    fn from(error: LaunchError) -> Self {
+impl From<WaitError> for Failure {
+    fn from(error: WaitError) -> Self {
         Self::Lost(error.to_string())
     }
 }

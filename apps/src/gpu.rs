@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use gpunet_host::gpu::{EmulatedOptions, GpuInfo};
-use gpunet_host::{Gpu, GpuChoice, GpuError, GpuKind, Launch, LaunchError, Module};
+use gpunet_host::{Gpu, GpuChoice, GpuError, GpuKind, Launch, Module, Task, WaitError};
 use gpunet_terminal::output::{one_line, say};
 
 use crate::failure::Failure;
@@ -103,8 +103,8 @@ const STOPPING: Duration = Duration::from_secs(5);
 /// A kernel that failed, or an interrupt.
 pub fn finish(launch: &Launch, stop: &Stop) -> Result<(), Failure> {
     loop {
-        match launch.wait_for(LOOK) {
-            Err(LaunchError::StillRunning(_)) => {}
+        match launch.wait_timeout(LOOK) {
+            Err(WaitError::StillRunning { .. }) => {}
             ended => return Ok(ended?),
         }
         if stop.is_set() {
@@ -122,7 +122,7 @@ pub fn end(launch: &Launch) -> Result<(), Failure> {
     if !launch.is_finished() {
         launch.abort();
     }
-    Ok(launch.wait_for(STOPPING)?)
+    Ok(launch.wait_timeout(STOPPING)?)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use gpunet_example_kernels::echo::echo_server;
-use gpunet_host::{Gpu, GpuChoice, Net, Shape};
+use gpunet_host::{Gpu, GpuChoice, Net, Shape, Task};
 use gpunet_serve::{Memory, STOP_OFFSET};
 
 /// Clients at a time, and bytes for what waits of their requests and answers.

@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use gpunet_example_kernels::poll::poll_server;
-use gpunet_host::{Gpu, GpuChoice, Net, Shape};
+use gpunet_host::{Gpu, GpuChoice, Net, Shape, Task};
 
 const CLIENTS: u32 = 8;
 const TIMEOUT: Duration = Duration::from_secs(10);

@@ -8,7 +8,7 @@ use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
 use gpunet_example_kernels::square::square;
-use gpunet_host::{Batch, Gpu, GpuChoice, Net, Shape};
+use gpunet_host::{Batch, Gpu, GpuChoice, Net, Shape, Task};
 
 const NUMBERS: usize = 4;
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let exchanged = queue.post(&exchange)?;
     queue.launch(square, Shape::new(1, 32), (&numbers,))?;
 
-    exchanged.wait(TIMEOUT)?;
+    exchanged.wait_timeout(TIMEOUT)?;
     peer.join().map_err(|_| "the peer has panicked")??;
     if !stream.wait(TIMEOUT)? {
         return Err("the stream is not done in time".into());

@@ -46,9 +46,8 @@ pub use gpunet_device::{
 };
 pub use memory::{ControlMemory, ControlMemoryRefused, ControlMemoryReport, RingSlice};
 pub use net::{
-    Batch, Completions, Graph, Launch, LaunchError, Lease, LeaseKernel, ListenOptions, Net,
-    NetBuilder, NetError, OpError, Policy, Prepared, RawArguments, Rule, RuleError, Shape,
-    StreamQueue,
+    Batch, Completions, Graph, Launch, Lease, LeaseKernel, ListenOptions, Net, NetBuilder,
+    NetError, Policy, Prepared, RawArguments, Rule, RuleError, Shape, StreamQueue, Task, WaitError,
 };
 pub use proxy::message::Released;
 pub use proxy::statistics::{SocketState, Statistics};

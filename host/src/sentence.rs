@@ -15,7 +15,7 @@ macro_rules! debug_as_sentence {
 
 #[cfg(test)]
 mod tests {
-    use crate::{GpuError, KernelError, LaunchError, NetError, Rule};
+    use crate::{GpuError, KernelError, NetError, Rule, WaitError};
 
     /// As a program's `main` prints what it returns.
     fn printed(error: impl Into<Box<dyn std::error::Error>>) -> String {
@@ -29,7 +29,7 @@ mod tests {
         let killed = || KernelError::Killed { kernel: "k".to_owned() };
         let sentence = "Error: kernel 'k' was killed by the host";
         assert_eq!(printed(killed()), sentence);
-        assert_eq!(printed(LaunchError::Kernel(killed())), sentence);
+        assert_eq!(printed(WaitError::Kernel(killed())), sentence);
         let text = printed(NetError::Gpu(GpuError::NoDriver));
         assert!(text.starts_with("Error: no CUDA driver"), "{text}");
         assert_eq!(printed(NetError::Setting("x")), "Error: a net cannot be made so: x");

@@ -1,7 +1,7 @@
 //! The smallest complete program: a GPU, a net, a server kernel and a client kernel on it.
 
 use gpunet_device::SocketAddr;
-use gpunet_host::{Gpu, GpuChoice, Net, Shape};
+use gpunet_host::{Gpu, GpuChoice, Net, Shape, Task};
 use gpunet_kernels::first::first_server;
 use gpunet_kernels::first_client::first_client;
 

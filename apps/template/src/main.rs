@@ -6,7 +6,7 @@ use std::error::Error;
 use std::io::Read;
 use std::net::SocketAddr;
 
-use gpunet_host::{Gpu, GpuChoice, Net, Shape};
+use gpunet_host::{Task, Gpu, GpuChoice, Net, Shape};
 use gpunet_serve::{Counter, Memory, STOP_OFFSET};
 use kernels::echo_server;
 

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use gpunet_host::{Batch, Completions, Condition, Handle};
+use gpunet_host::{Batch, Completions, Condition, Handle, Task};
 
 use crate::handle::{self, opaque};
 use crate::memory::{Words, gpunet_host_buffer, gpunet_host_flags, narrow};
@@ -277,7 +277,7 @@ pub unsafe extern "C" fn gpunet_completions_wait(
     completions: *const gpunet_host_completions,
     timeout_ns: u64,
 ) -> gpunet_status {
-    guard(|| Ok(handle::get(completions)?.wait(Duration::from_nanos(timeout_ns))?))
+    guard(|| Ok(handle::get(completions)?.wait_timeout(Duration::from_nanos(timeout_ns))?))
 }
 
 /// Frees the handle. The operations go on.

@@ -136,7 +136,7 @@ pub unsafe extern "C" fn gpunet_graph_wait(
     number: u32,
     timeout_ns: u64,
 ) -> gpunet_status {
-    guard(|| Ok(handle::get(graph)?.graph.wait(number, Duration::from_nanos(timeout_ns))?))
+    guard(|| Ok(handle::get(graph)?.graph.wait_launch(number, Duration::from_nanos(timeout_ns))?))
 }
 
 /// Frees a graph. What is on the stream still runs.

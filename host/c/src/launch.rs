@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 use std::time::Duration;
 
-use gpunet_host::Launch;
+use gpunet_host::{Launch, Task};
 
 use crate::arguments::{Arguments, gpunet_argument, gpunet_shape, shape_of};
 use crate::handle::{self, opaque};
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn gpunet_launch_wait(
         let launch = handle::get(launch)?;
         match timeout_ns {
             GPUNET_FOREVER => launch.wait()?,
-            _ => launch.wait_for(Duration::from_nanos(timeout_ns))?,
+            _ => launch.wait_timeout(Duration::from_nanos(timeout_ns))?,
         }
         Ok(())
     })
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn gpunet_launch_is_finished(
 /// How the kernel ended, without waiting: GPUNET_OK, its error, or GPUNET_ETIMEOUT while it runs.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpunet_launch_result(launch: *const gpunet_host_launch) -> gpunet_status {
-    guard(|| Ok(handle::get(launch)?.wait_for(Duration::ZERO)?))
+    guard(|| Ok(handle::get(launch)?.wait_timeout(Duration::ZERO)?))
 }
 
 /// The launch's number on its net, as printed lines and dumps name it.

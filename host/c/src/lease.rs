@@ -4,7 +4,7 @@ use std::ffi::c_char;
 use std::time::Duration;
 
 use gpunet_device::Net as gpunet_net;
-use gpunet_host::{GpuStream, Lease, LeaseKernel};
+use gpunet_host::{GpuStream, Lease, LeaseKernel, Task};
 
 use crate::arguments::{Arguments, gpunet_argument, gpunet_shape, shape_of};
 use crate::handle::{self, opaque};
@@ -126,7 +126,7 @@ pub unsafe extern "C" fn gpunet_lease_wait(
     lease: *const gpunet_host_lease,
     timeout_ns: u64,
 ) -> gpunet_status {
-    guard(|| Ok(handle::get(lease)?.wait(Duration::from_nanos(timeout_ns))?))
+    guard(|| Ok(handle::get(lease)?.wait_timeout(Duration::from_nanos(timeout_ns))?))
 }
 
 /// Stores 1 where the lease has ended, else 0.

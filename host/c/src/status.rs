@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use gpunet_host::{Errno, GpuError, KernelError, LaunchError, NetError, OpError};
+use gpunet_host::{Errno, GpuError, KernelError, NetError, WaitError};
 
 /// How a call went: GPUNET_OK, or one of the codes below. Thousands say whose fault it is: 1 the caller's, 2 the
 /// peer's, 3 the system's, 4 the kernel's, 5 the GPU's or its driver's, 6 of gpunet itself. None of them is an error
@@ -241,21 +241,12 @@ impl From<NetError> for Failure {
     }
 }
 
-impl From<LaunchError> for Failure {
-    fn from(error: LaunchError) -> Self {
-        match error {
-            LaunchError::Kernel(error) => error.into(),
-            other => Self::new(GPUNET_ETIMEOUT, other.to_string()),
-        }
-    }
-}
-
-impl From<OpError> for Failure {
-    fn from(error: OpError) -> Self {
+impl From<WaitError> for Failure {
+    fn from(error: WaitError) -> Self {
         let sentence = error.to_string();
         match error {
-            OpError::Kernel(error) => error.into(),
-            OpError::Failed { errno, .. } => {
+            WaitError::Kernel(error) => error.into(),
+            WaitError::Operation { errno, .. } => {
                 let status = if of_peer(errno) { GPUNET_EPEER } else { GPUNET_ESOCKET };
                 Self::numbered(status, errno, sentence)
             }

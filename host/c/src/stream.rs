@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 use std::time::Duration;
 
-use gpunet_host::{GpuStream, StreamQueue};
+use gpunet_host::{GpuStream, StreamQueue, Task};
 
 use crate::arguments::{Arguments, gpunet_argument, gpunet_shape, shape_of};
 use crate::batch::{gpunet_host_batch, gpunet_host_completions, locked};

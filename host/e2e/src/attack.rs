@@ -11,7 +11,7 @@ use gpunet_e2e_kernels::hostile::{
     ANSWERS, Attack as Argument, Mutation, REPORT, SOCKETS, UNANSWERED, WORDS, hostile_any,
     hostile_own, hostile_probe,
 };
-use gpunet_host::{Net, Shape};
+use gpunet_host::{Net, Shape, Task};
 use gpunet_support::testing::hang_limit;
 
 use crate::limits::{deadline, timeout};
@@ -99,7 +99,7 @@ impl Attack {
         };
         let launch = net.launch(kernel, Shape::new(self.blocks, 1), (argument,));
         let launch = launch.expect("the attack launches");
-        let ended = launch.wait_for(self.limit + deadline());
+        let ended = launch.wait_timeout(self.limit + deadline());
         ended.expect("the attack ends");
         let all = reports.to_vec().expect("the reports");
         let sum = |at: usize| all.chunks(REPORT).map(|report| report[at]).sum();
@@ -143,8 +143,8 @@ pub fn announced_twice(net: &Net, peer: &Net, threads: u32, lengths: [u64; 2]) -
     let shape = Shape::new(1, threads).shared_memory(long as u32);
     let receiver = net.launch(receive_two_lengths, shape, (listener, &report)).expect("it starts");
     let hostile = peer.launch(announce_two_lengths, Shape::new(1, 1), (work,)).expect("it starts");
-    hostile.wait_for(limit + deadline()).expect("the peer ends");
-    receiver.wait_for(limit + deadline()).expect("the receiver ends");
+    hostile.wait_timeout(limit + deadline()).expect("the peer ends");
+    receiver.wait_timeout(limit + deadline()).expect("the receiver ends");
     let report = report.to_vec().expect("its words");
     Received {
         bytes: report[RECEIVED],
@@ -171,8 +171,8 @@ pub fn count_spoiled(net: &Net, peer: &Net) -> (u64, u64, bool) {
     let shape = Shape::new(1, 64).shared_memory(2);
     let receiver = net.launch(receive_by_two_warps, shape, (listener, &report)).expect("it starts");
     let hostile = peer.launch(spoil_count, Shape::new(1, 1), (work,)).expect("it starts");
-    receiver.wait_for(limit + deadline()).expect("the receiver ends");
-    hostile.wait_for(limit + deadline()).expect("the peer ends");
+    receiver.wait_timeout(limit + deadline()).expect("the receiver ends");
+    hostile.wait_timeout(limit + deadline()).expect("the peer ends");
     let report = report.to_vec().expect("its words");
     (report[RECEIVED], report[ERROR], report[TOOK_NS] < limit_ns / 2)
 }

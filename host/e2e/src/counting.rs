@@ -3,7 +3,7 @@
 use gpunet_e2e_kernels::counting::{
     Counting, HELD, READ, SMALLEST, TOTALS, WORDS, counting as kernel,
 };
-use gpunet_host::{Net, Shape};
+use gpunet_host::{Net, Shape, Task};
 
 use crate::limits::deadline;
 use crate::memory::buffer;
@@ -30,7 +30,7 @@ pub fn count(net: &Net, blocks: u32, threads: u32, rounds: u64) -> Counted {
     let (words, totals) = (buffer(net.gpu(), &words), buffer(net.gpu(), &totals));
     let work = Counting::launch_arg(&words, &totals, rounds);
     let launch = net.launch(kernel, Shape::new(blocks, threads), (work,)).expect("it starts");
-    launch.wait_for(deadline()).expect("it ends");
+    launch.wait_timeout(deadline()).expect("it ends");
     Counted {
         words: words.to_vec().expect("its words"),
         totals: totals.to_vec().expect("its totals"),

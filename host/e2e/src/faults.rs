@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use gpunet_device::abi::option::SocketOption;
 use gpunet_device::calls::POLLIN;
 use gpunet_device::{Domain, Errno};
-use gpunet_host::Launch;
+use gpunet_host::{Launch, Task};
 
 use crate::job::{Finished, Job, Started};
 use crate::limits::{about, deadline};

@@ -11,7 +11,7 @@ use gpunet_e2e_kernels::op::{
 };
 use gpunet_e2e_kernels::{script_block, script_thread, script_warp};
 use gpunet_host::gpu::{Buffer, Dim3};
-use gpunet_host::{Launch, LaunchError, Net, NetError, Shape};
+use gpunet_host::{Launch, Net, NetError, Shape, Task, WaitError};
 
 use crate::limits::{deadline, eventually, soon};
 use crate::memory::{Flags, buffer, nowhere};
@@ -246,7 +246,7 @@ impl Started<'_> {
     ///
     /// # Panics
     /// When the deadline passes.
-    pub fn end(self) -> (Result<(), LaunchError>, Finished) {
+    pub fn end(self) -> (Result<(), WaitError>, Finished) {
         self.kernel.end_with(|| describe(self.net))
     }
 }
@@ -261,16 +261,16 @@ impl Detached {
     ///
     /// # Panics
     /// When the deadline passes.
-    pub fn end(self) -> (Result<(), LaunchError>, Finished) {
+    pub fn end(self) -> (Result<(), WaitError>, Finished) {
         self.end_with(String::new)
     }
 
-    fn end_with(self, state: impl FnOnce() -> String) -> (Result<(), LaunchError>, Finished) {
-        let ended = self.launch.wait_for(self.deadline);
-        if matches!(ended, Err(LaunchError::StillRunning(_))) {
+    fn end_with(self, state: impl FnOnce() -> String) -> (Result<(), WaitError>, Finished) {
+        let ended = self.launch.wait_timeout(self.deadline);
+        if matches!(ended, Err(WaitError::StillRunning { .. })) {
             let state = state();
             self.launch.abort();
-            let aborted = self.launch.wait_for(soon());
+            let aborted = self.launch.wait_timeout(soon());
             let finished = self.read();
             panic!(
                 "the kernel ran longer than {:?} (after an abort: {aborted:?})\n{}\n{state}",

@@ -16,7 +16,7 @@ use gpunet_e2e_kernels::relay::{
     ADDRESS, CALL, CLOSE, COUNT, FAILURE, FIRST_JOB, HANDLE, JOB_WORDS, KIND, LISTEN, LISTENING,
     NARROW, PIECE, Pair, RESULT, Relay as Work, relay as kernel,
 };
-use gpunet_host::{Launch, Net, NetError, Shape, TransportChoice};
+use gpunet_host::{Launch, Net, NetError, Shape, Task, TransportChoice};
 use gpunet_support::testing::hang_limit;
 
 use crate::limits::eventually;

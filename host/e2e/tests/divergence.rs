@@ -2,7 +2,7 @@
 
 use gpunet_e2e::job::Who;
 use gpunet_e2e::{Domain, Job, Script, deadline, is_cuda, net, peer};
-use gpunet_host::{KernelError, LaunchError};
+use gpunet_host::{KernelError, Task, WaitError};
 
 /// How a script ends in which the threads of a group disagree.
 fn end_of(who: Who, how: u64) -> KernelError {
@@ -11,8 +11,8 @@ fn end_of(who: Who, how: u64) -> KernelError {
     script.socket(1, Domain::V4).stream(0, peer::echo_server());
     script.diverge(if how == 5 { 1 } else { 0 }, how).send(0, 10);
     let kernel = Job::new(who, 32).script(&script).start(&net).detach();
-    match kernel.launch().wait_for(deadline()) {
-        Err(LaunchError::Kernel(error)) => error,
+    match kernel.launch().wait_timeout(deadline()) {
+        Err(WaitError::Kernel(error)) => error,
         other => panic!("the launch must fail: {other:?}"),
     }
 }

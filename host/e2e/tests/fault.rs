@@ -12,7 +12,7 @@ use gpunet_e2e::{
     net_builder, peer, soon,
 };
 use gpunet_e2e_kernels::faulting::fault_under_clients;
-use gpunet_host::{GpuError, KernelError, LaunchError, Net, NetError, Shape};
+use gpunet_host::{GpuError, KernelError, Net, NetError, Shape, Task, WaitError};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -40,7 +40,7 @@ fn fault(net: &Net, how: u64, blocks: usize) -> (KernelError, Instant, Duration)
     let launch = kernel.launch().clone();
     flags.wait(FAULTS);
     let begin = Instant::now();
-    let ended = launch.wait_for(deadline());
+    let ended = launch.wait_timeout(deadline());
     let elapsed = begin.elapsed();
     for _ in 0..blocks {
         // The peer sees the end, whichever.
@@ -48,7 +48,7 @@ fn fault(net: &Net, how: u64, blocks: usize) -> (KernelError, Instant, Duration)
     }
     assert!(eventually(|| net.statistics().sockets == 0));
     match ended {
-        Err(LaunchError::Kernel(error)) => (error, begin, elapsed),
+        Err(WaitError::Kernel(error)) => (error, begin, elapsed),
         other => panic!("the kernel must have faulted: {other:?}"),
     }
 }
@@ -157,7 +157,7 @@ fn clients_and_the_program_are_notified_of_a_fault() {
     is_refused_at(address);
     let (number, kernel, error) = faults.recv_timeout(deadline()).expect("the program is notified");
     assert_eq!((number, kernel.as_str()), (launch.number(), "fault_under_clients"));
-    assert!(matches!(launch.wait_for(deadline()), Err(LaunchError::Kernel(it)) if it == error));
+    assert!(matches!(launch.wait_timeout(deadline()), Err(WaitError::Kernel(it)) if it == error));
     // Another net is well.
     idle_net.listen(any_port()).expect("a port");
     TcpStream::connect(idle_address).expect("it listens");
@@ -213,7 +213,7 @@ fn a_fault_is_reported_and_nothing_hangs() {
         waiting.stream(0, peer::echo_server()).recv(0, 10).any();
         let lost = Job::blocks(32).script(&waiting).start(&bystander).detach();
         let (error, begin, elapsed) = fault(&faulty, 2, 3);
-        let ended = lost.launch().wait_for(deadline());
+        let ended = lost.launch().wait_timeout(deadline());
         let lost_after = begin.elapsed();
         assert!(
             matches!(error, KernelError::Fault { .. } | KernelError::ContextLost { .. }),
@@ -223,9 +223,7 @@ fn a_fault_is_reported_and_nothing_hangs() {
         assert!(
             matches!(
                 ended,
-                Err(LaunchError::Kernel(
-                    KernelError::ContextLost { .. } | KernelError::Fault { .. }
-                ))
+                Err(WaitError::Kernel(KernelError::ContextLost { .. } | KernelError::Fault { .. }))
             ),
             "{ended:?}"
         );

@@ -10,6 +10,7 @@ use gpunet_e2e::{
     Domain, Errno, Folder, Job, Script, SocketOption, about, any_port, at_once, deadline,
     eventually, flags, is_local, is_rdma, net, net_builder, peer, scaled, scaled_time,
 };
+use gpunet_host::Task;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -136,7 +137,7 @@ fn the_longest_timeouts_are_taken() {
     let mut script = Script::new();
     script.sleep(MS);
     let started = Job::blocks(32).script(&script).start(&net);
-    started.launch().wait_for(Duration::MAX).expect("it ends");
+    started.launch().wait_timeout(Duration::MAX).expect("it ends");
 }
 
 #[test]
@@ -145,7 +146,7 @@ fn a_printer_that_panics_does_not_hold_the_kernel_up() {
     let mut script = Script::new();
     script.print(10, 10).sleep(50 * MS);
     let started = Job::blocks(32).script(&script).start(&net);
-    started.launch().wait_for(deadline()).expect("it ends");
+    started.launch().wait_timeout(deadline()).expect("it ends");
 }
 
 #[test]

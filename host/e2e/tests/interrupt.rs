@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use gpunet_e2e::faults::{self, CALLS, Row, Waiting};
 use gpunet_e2e::{Errno, flags, net_builder};
+use gpunet_host::Task;
 use gpunet_support::testing::share_limits;
 use rustix::process::{Pid, Signal, kill_process};
 

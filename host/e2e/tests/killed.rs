@@ -9,7 +9,7 @@ use gpunet_e2e::{
     Errno, Folder, Job, Script, SocketAddr, any_port, deadline, eventually, flags, is_cuda, long,
     net_builder, process, soon,
 };
-use gpunet_host::{Net, TransportChoice};
+use gpunet_host::{Net, Task, TransportChoice};
 
 const MS: Duration = Duration::from_millis(1);
 /// Endless.

@@ -11,7 +11,7 @@ use gpunet_e2e::{Errno, deadline, eventually, gpu, is_cuda, net, peer, scaled_ti
 use gpunet_e2e_kernels::queues::fault_when_told;
 use gpunet_host::gpu::EmulatedOptions;
 use gpunet_host::{
-    Batch, Condition, Gpu, GpuChoice, GpuError, NetError, OpError, Shape, StreamQueue,
+    Batch, Condition, Gpu, GpuChoice, GpuError, NetError, Shape, StreamQueue, Task, WaitError,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -31,7 +31,7 @@ fn a_direction_that_failed_stays_so() -> bool {
     batch.receive(socket, &bytes, ..).expect("in bounds");
     batch.receive(socket, &bytes, ..).expect("in bounds");
     let done = queue.post(&batch).expect("it is queued");
-    done.wait(deadline()).expect_err("nobody sends");
+    done.wait_timeout(deadline()).expect_err("nobody sends");
     done.statuses() == [Errno::ETIMEDOUT, Errno::ECANCELED].map(|errno| Some(Err(errno)))
 }
 
@@ -43,8 +43,8 @@ fn a_failure_is_told() -> bool {
     let bytes = gpu().buffer::<u8>(8).expect("memory");
     let mut batch = Batch::new().timeout(20 * MS);
     batch.receive(socket, &bytes, ..).expect("in bounds");
-    let failed = queue.post(&batch).expect("it is queued").wait(moment());
-    matches!(failed, Err(OpError::Failed { index: 0, errno: Errno::ETIMEDOUT }))
+    let failed = queue.post(&batch).expect("it is queued").wait_timeout(moment());
+    matches!(failed, Err(WaitError::Operation { index: 0, errno: Errno::ETIMEDOUT }))
 }
 
 /// Whether a receive is done when its bytes are there, and not before.
@@ -60,9 +60,9 @@ fn a_status_comes_with_the_bytes() -> bool {
     let (queue, socket) = (queue(&net), connected(&net, served.address));
     let bytes = gpu().buffer::<u8>(8000).expect("memory");
     let done = queue.receive(socket, &bytes, ..).expect("it is queued");
-    let early = done.wait(moment() / 4).is_ok();
+    let early = done.wait_timeout(moment() / 4).is_ok();
     go.send(()).expect("the peer waits");
-    let arrives = done.wait(deadline()).is_ok();
+    let arrives = done.wait_timeout(deadline()).is_ok();
     !early && arrives && bytes.to_vec().expect("all of it") == peer::bytes(SEED, 0, 8000)
 }
 
@@ -79,8 +79,8 @@ fn a_deadline_is_the_operation_s() -> bool {
     let bytes = gpu().buffer::<u8>(100_000).expect("memory");
     let mut batch = Batch::new().timeout(moment() / 4);
     batch.receive(socket, &bytes, ..).expect("in bounds");
-    let failed = queue.post(&batch).expect("it is queued").wait(moment() * 2);
-    matches!(failed, Err(OpError::Failed { errno: Errno::ETIMEDOUT, .. }))
+    let failed = queue.post(&batch).expect("it is queued").wait_timeout(moment() * 2);
+    matches!(failed, Err(WaitError::Operation { errno: Errno::ETIMEDOUT, .. }))
 }
 
 /// Whether launches of a graph are distinguished.
@@ -92,7 +92,8 @@ fn runs_are_counted() -> bool {
     batch.write(&words, 0, 1).expect("it is there");
     let graph = queue.graph(|graph| graph.post(&batch).map(drop)).expect("a graph");
     (1..=3).all(|launch| {
-        graph.launch().expect("it is queued") == launch && graph.wait(launch, moment()).is_ok()
+        graph.launch().expect("it is queued") == launch
+            && graph.wait_launch(launch, moment()).is_ok()
     })
 }
 
@@ -104,7 +105,7 @@ fn counters_wrap() -> bool {
     words.store(0, 3);
     let mut batch = Batch::new();
     batch.wait(&words, 0, Condition::GreaterOrEqual, u32::MAX - 1).expect("it is there");
-    queue.post(&batch).expect("it is queued").wait(moment()).is_ok()
+    queue.post(&batch).expect("it is queued").wait_timeout(moment()).is_ok()
 }
 
 /// A queue whose stream is held until the first word is set.
@@ -131,7 +132,7 @@ fn streams_keep_their_order() -> bool {
         })
         .collect();
     words.store(0, 1);
-    posts.iter().all(|post| post.wait(deadline()).is_ok()) && words.load(1) == 5
+    posts.iter().all(|post| post.wait_timeout(deadline()).is_ok()) && words.load(1) == 5
 }
 
 /// Whether nothing runs behind a fault.
@@ -144,9 +145,9 @@ fn a_fault_ends_its_stream() -> bool {
     batch.write(&words, 1, 1).expect("it is there");
     let done = queue.post(&batch).expect("it is queued");
     words.store(0, 1);
-    let failed = done.wait(deadline());
+    let failed = done.wait_timeout(deadline());
     std::thread::sleep(moment() / 10);
-    matches!(failed, Err(OpError::Kernel(_))) && words.load(1) == 0
+    matches!(failed, Err(WaitError::Kernel(_))) && words.load(1) == 0
 }
 
 /// Whether streams that wait leave queues to others.

@@ -13,7 +13,7 @@ use gpunet_e2e::{
 use gpunet_e2e_kernels::queues::{fault_when_told, step};
 use gpunet_host::gpu::EmulatedOptions;
 use gpunet_host::{
-    Batch, Condition, Gpu, GpuChoice, GpuError, KernelError, Net, NetError, OpError, Shape,
+    Batch, Condition, Gpu, GpuChoice, GpuError, KernelError, Net, NetError, Shape, Task, WaitError,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -47,8 +47,11 @@ fn a_proxy_thread_panics_under_operations() {
         net.inject_panic();
         let begin = Instant::now();
         let down = Errno::ENETDOWN;
-        let failed = done.wait(deadline()).expect_err("the net is down");
-        assert!(matches!(failed, OpError::Failed { index: 1, errno } if errno == down), "{failed}");
+        let failed = done.wait_timeout(deadline()).expect_err("the net is down");
+        assert!(
+            matches!(failed, WaitError::Operation { index: 1, errno } if errno == down),
+            "{failed}"
+        );
         assert!(begin.elapsed() < soon(), "it took {:?}", begin.elapsed());
         let wanted = [Ok(()), Err(down), Err(Errno::ECANCELED), Err(down), Err(down)].map(Some);
         assert_eq!(done.statuses(), wanted);
@@ -59,7 +62,7 @@ fn a_proxy_thread_panics_under_operations() {
         later.send(other, &bytes, ..).expect("in bounds");
         later.wait(&words, 1, Condition::Equal, 1).expect("it is there");
         let done = queue.post(&later).expect("it is queued");
-        done.wait(deadline()).expect_err("the net is down");
+        done.wait_timeout(deadline()).expect_err("the net is down");
         assert_eq!(done.status(1), Some(Err(down)));
         assert!(begin.elapsed() < soon(), "it took {:?}", begin.elapsed());
         let refused = net.queue(queue.stream()).expect_err("the net is down");
@@ -92,9 +95,12 @@ fn a_proxy_thread_hangs_under_operations() {
         assert!(eventually(|| words.load(0) == 1));
         let begin = Instant::now();
         net.inject_stall(0, 3 * timeout);
-        let failed = done.wait(deadline()).expect_err("the proxy hangs");
+        let failed = done.wait_timeout(deadline()).expect_err("the proxy hangs");
         let elapsed = begin.elapsed();
-        assert!(matches!(failed, OpError::Failed { index: 1, errno: Errno::ENETDOWN }), "{failed}");
+        assert!(
+            matches!(failed, WaitError::Operation { index: 1, errno: Errno::ENETDOWN }),
+            "{failed}"
+        );
         assert!(elapsed >= timeout / 2, "it took {elapsed:?}");
         assert_eq!(done.status(2), Some(Err(Errno::ECANCELED)));
         for _ in 0..2 {
@@ -105,14 +111,18 @@ fn a_proxy_thread_hangs_under_operations() {
         let mut batch = Batch::new();
         batch.send(socket, &bytes, ..).expect("in bounds");
         batch.receive(socket, &bytes, ..).expect("in bounds");
-        second.post(&batch).expect("it is queued").wait(deadline()).expect("all arrive");
+        second.post(&batch).expect("it is queued").wait_timeout(deadline()).expect("all arrive");
         // The old one was stopped, and says so of every operation that waits; unless its operations
         // saw it themselves, before the supervisor or in its place, and none was left.
         let later = first.receive(socket, &bytes, ..1).expect("it is queued");
-        second.send(socket, &bytes, ..1).expect("queued").wait(deadline()).expect("it is sent");
-        match later.wait(deadline()) {
+        second
+            .send(socket, &bytes, ..1)
+            .expect("queued")
+            .wait_timeout(deadline())
+            .expect("it is sent");
+        match later.wait_timeout(deadline()) {
             Ok(()) => {}
-            Err(OpError::Failed { errno: Errno::ENETDOWN, .. }) if !blind => {}
+            Err(WaitError::Operation { errno: Errno::ENETDOWN, .. }) if !blind => {}
             other => panic!("{other:?}"),
         }
     }
@@ -121,7 +131,7 @@ fn a_proxy_thread_hangs_under_operations() {
 /// Whether a net says that a kernel faulted.
 fn is_faulted(net: &Net) -> bool {
     match net.launch(idle, Shape::new(1, 32), ()) {
-        Ok(launch) => launch.wait_for(deadline()).map_or(true, |()| false),
+        Ok(launch) => launch.wait_timeout(deadline()).map_or(true, |()| false),
         Err(NetError::Faulted) => true,
         Err(other) => panic!("{other}"),
     }
@@ -151,12 +161,12 @@ fn a_kernel_faults_between_operations() {
     batch.write(&words, 1, 1).expect("it is there");
     batch.receive(socket, &bytes, ..).expect("in bounds");
     let behind: Vec<_> = (0..5).map(|_| queue.post(&batch).expect("it is queued")).collect();
-    before.wait(deadline()).expect("it came first");
+    before.wait_timeout(deadline()).expect("it came first");
     words.store(0, 1);
     let begin = Instant::now();
     for post in &behind {
-        match post.wait(deadline()).expect_err("it never runs") {
-            OpError::Kernel(KernelError::Fault { kernel, message, .. }) => {
+        match post.wait_timeout(deadline()).expect_err("it never runs") {
+            WaitError::Kernel(KernelError::Fault { kernel, message, .. }) => {
                 assert_eq!(kernel, "fault_when_told");
                 assert!(message.contains("as the test asked"), "{message}");
             }
@@ -194,7 +204,7 @@ fn a_kernel_faults_between_operations() {
     let queues = [(); 2].map(|()| gpunet_e2e::queued::queue(&bystander));
     let posts = queues.each_ref().map(|queue| queue.post(&wait).expect("there are two queues"));
     go.store(0, 1);
-    posts.iter().for_each(|post| post.wait(deadline()).expect("it holds"));
+    posts.iter().for_each(|post| post.wait_timeout(deadline()).expect("it holds"));
     let begin = Instant::now();
     drop((net, queue, behind));
     assert!(begin.elapsed() < soon(), "it took {:?}", begin.elapsed());

@@ -10,7 +10,7 @@ use gpunet_e2e::queued::queue;
 use gpunet_e2e::{Errno, deadline, eventually, gpu, is_cuda, net, net_builder_on, soon};
 use gpunet_e2e_kernels::queues::step;
 use gpunet_host::gpu::EmulatedOptions;
-use gpunet_host::{Batch, Condition, Gpu, GpuChoice, GpuError, NetError, OpError, Shape};
+use gpunet_host::{Batch, Condition, Gpu, GpuChoice, GpuError, NetError, Shape, Task, WaitError};
 
 /// Operations of a batch, of which every other one sends.
 const OPERATIONS: usize = 100;
@@ -40,10 +40,15 @@ fn streams_that_wait(gpu: &Gpu, queues: usize) {
     // Another kernel runs meanwhile.
     let numbers = gpu.buffer::<u32>(10).expect("memory");
     let launch = net.launch(step, Shape::new(1, 32), (&numbers,)).expect("a queue is left");
-    launch.wait_for(deadline()).expect("it ends");
+    launch.wait_timeout(deadline()).expect("it ends");
     go.store(0, 1);
-    posts.iter().flatten().chain([&more]).for_each(|post| post.wait(deadline()).expect("it holds"));
-    let again = || streams[queues - 1].post(&batch).map(|post| post.wait(deadline())).is_ok();
+    posts
+        .iter()
+        .flatten()
+        .chain([&more])
+        .for_each(|post| post.wait_timeout(deadline()).expect("it holds"));
+    let again =
+        || streams[queues - 1].post(&batch).map(|post| post.wait_timeout(deadline())).is_ok();
     assert!(eventually(again), "there is room again");
 }
 
@@ -98,7 +103,7 @@ fn streams_are_made_beside_a_kernel_that_runs() {
     }
     assert!(begin.elapsed() < soon(), "it took {:?}", begin.elapsed());
     go.store(0, 1);
-    post.wait(deadline()).expect("it holds");
+    post.wait_timeout(deadline()).expect("it holds");
     assert!(waits.stream().wait(deadline()).expect("nothing faults"));
     let more: Vec<_> = (0..50).map(|_| gpu().stream().expect("no kernel runs")).collect();
     drop(more);
@@ -140,12 +145,12 @@ fn a_peer_killed_in_the_middle_of_a_batch_fails_the_rest() {
     assert_eq!(done.statuses()[answered + 1], None, "the peer answers no more");
     let begin = Instant::now();
     peer.kill();
-    let failed = done.wait(deadline()).expect_err("the peer is gone");
+    let failed = done.wait_timeout(deadline()).expect_err("the peer is gone");
     assert!(queue.stream().wait(deadline()).expect("nothing faults"), "the stream drains");
     assert!(begin.elapsed() < soon(), "it took {:?}", begin.elapsed());
     // The send was taken; its answer never came. What is missing there ends what would follow it.
     let lost = [Errno::ECONNRESET, Errno::EPIPE];
-    let OpError::Failed { index, errno } = failed else { panic!("{failed}") };
+    let WaitError::Operation { index, errno } = failed else { panic!("{failed}") };
     assert!(index == answered + 1 && lost.contains(&errno), "{index}: {errno}");
     let statuses: Vec<_> =
         done.statuses().into_iter().map(|status| status.expect("done")).collect();

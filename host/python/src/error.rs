@@ -1,7 +1,7 @@
 //! Errors as exceptions: the classes of `gpunet._errors`, with the host crate's words.
 
 use gpunet_host::gpu::Blame;
-use gpunet_host::{Errno, GpuError, KernelError, LaunchError, NetError, OpError};
+use gpunet_host::{Errno, GpuError, KernelError, NetError, WaitError};
 use pyo3::prelude::*;
 
 /// An exception of that class, with attributes.
@@ -87,23 +87,15 @@ pub(crate) fn kernel(error: &KernelError) -> PyErr {
     exception(class, error.to_string(), &[("blame", None, Some(blame(error.blame())))])
 }
 
-/// How a launch ended, or did not.
-pub(crate) fn launch(error: LaunchError) -> PyErr {
-    match &error {
-        LaunchError::Kernel(error) => kernel(error),
-        _ => exception("StillRunning", error.to_string(), &[]),
-    }
-}
-
-/// How operations of a queue went.
-pub(crate) fn operation(error: OpError) -> PyErr {
+/// How work ended, or did not.
+pub(crate) fn wait(error: WaitError) -> PyErr {
     let message = error.to_string();
     match error {
-        OpError::Failed { index, errno } => {
+        WaitError::Operation { index, errno } => {
             let (errno, index) = (errno_of(errno), i64::try_from(index).ok());
             exception("OperationError", message, &[("errno", errno, None), ("index", index, None)])
         }
-        OpError::Kernel(error) => kernel(&error),
+        WaitError::Kernel(error) => kernel(&error),
         _ => exception("StillRunning", message, &[]),
     }
 }

@@ -13,7 +13,7 @@ use pyo3::types::{PyBytes, PyDict, PyList};
 
 use crate::error;
 use crate::objects::keep;
-use crate::process::{Owned, wait};
+use crate::process::{Owned, wait_in_pieces};
 
 /// An open GPU.
 #[pyclass(frozen, module = "gpunet._gpunet")]
@@ -275,7 +275,7 @@ impl Stream {
     #[pyo3(signature = (timeout=None))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
         let stream = self.stream.get()?;
-        let done = wait(py, timeout, |piece| match stream.wait(piece) {
+        let done = wait_in_pieces(py, timeout, |piece| match stream.wait(piece) {
             Ok(false) => None,
             ended => Some(ended),
         })?;

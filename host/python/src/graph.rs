@@ -1,11 +1,10 @@
 //! Graphs: kernels and operations that are put on a stream together, again and again.
 
 use std::mem::ManuallyDrop;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use gpunet_device::kernel::Memory as Kept;
-use gpunet_host::{LoadedImage, NetError, OpError, RawArguments, Shape, StreamQueue};
+use gpunet_host::{LoadedImage, NetError, RawArguments, Shape, StreamQueue, Task};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
@@ -14,7 +13,7 @@ use crate::batch::Batch;
 use crate::error;
 use crate::gpu::Image;
 use crate::pending::{Posted, keep_until_done, sweep};
-use crate::process::{Held, Owned, duration, wait};
+use crate::process::{Held, Owned, wait};
 
 /// A graph with the queue that it borrows, and what its operations name.
 struct GraphOfQueue {
@@ -22,16 +21,12 @@ struct GraphOfQueue {
     _queue: Arc<StreamQueue>,
     /// Of batches; what kernels were given, the graph keeps itself.
     _kept: Vec<Kept>,
-    /// The number of the last launch, 0 before the first.
-    last: Mutex<u32>,
 }
 
 impl Posted for GraphOfQueue {
     /// Whether the operations of all launches are done.
     fn is_done(&self) -> bool {
-        let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        last == 0
-            || !matches!(self.graph.wait(last, Duration::ZERO), Err(OpError::StillRunning { .. }))
+        self.graph.is_finished()
     }
 }
 
@@ -95,8 +90,7 @@ fn build(
     let graph = unsafe {
         std::mem::transmute::<gpunet_host::Graph<'_>, gpunet_host::Graph<'static>>(graph)
     };
-    let (graph, last) = (ManuallyDrop::new(graph), Mutex::default());
-    Ok(GraphOfQueue { graph, _queue: queue, _kept: kept, last })
+    Ok(GraphOfQueue { graph: ManuallyDrop::new(graph), _queue: queue, _kept: kept })
 }
 
 /// Kernels and operations that are launched together.
@@ -110,13 +104,7 @@ impl Graph {
     /// Puts it on the stream; which of its launches this is, from 1.
     fn launch(&self, py: Python<'_>) -> PyResult<u32> {
         let graph = self.graph.get()?;
-        let number = py.detach(|| -> Result<u32, NetError> {
-            // Held over the launch, so that the last number is that of the last one on the stream.
-            let mut last = graph.last.lock().unwrap_or_else(PoisonError::into_inner);
-            *last = graph.graph.launch()?;
-            Ok(*last)
-        });
-        let number = number.map_err(error::net)?;
+        let number = py.detach(|| graph.graph.launch()).map_err(error::net)?;
         let posted = Arc::clone(&*graph);
         py.detach(|| keep_until_done(posted));
         Ok(number)
@@ -126,24 +114,12 @@ impl Graph {
     #[pyo3(signature = (number, timeout=None))]
     fn wait(&self, py: Python<'_>, number: u32, timeout: Option<f64>) -> PyResult<()> {
         let graph = self.graph.get()?;
-        let outcome = wait(py, timeout, |piece| match graph.graph.wait(number, piece) {
-            Err(OpError::StillRunning { .. }) => None,
-            outcome => Some(outcome),
-        })?;
-        // Once more, for which one is not done.
-        let outcome = outcome.unwrap_or_else(|| match graph.graph.wait(number, Duration::ZERO) {
-            Err(OpError::StillRunning { index, .. }) => {
-                let after = duration(timeout.unwrap_or_default()).unwrap_or_default();
-                Err(OpError::StillRunning { index, after })
-            }
-            outcome => outcome,
-        });
-        outcome.map_err(error::operation)
+        wait(py, timeout, |piece| graph.graph.wait_launch(number, piece))
     }
 
     /// The number of the last launch, 0 before the first.
     fn last(&self) -> PyResult<u32> {
-        Ok(*self.graph.get()?.last.lock().unwrap_or_else(PoisonError::into_inner))
+        Ok(self.graph.get()?.graph.last_launch())
     }
 
     /// How often each operation has run, and how it went the last time: 0 or an error number.

@@ -1,6 +1,6 @@
 //! Kernels that run: launches and leases.
 
-use gpunet_host::LaunchError;
+use gpunet_host::Task;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
@@ -34,7 +34,7 @@ impl Launch {
     #[pyo3(signature = (timeout=None))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         let launch = self.launch.get()?;
-        ended(py, timeout, |piece| launch.wait_for(piece))
+        wait(py, timeout, |piece| launch.wait_timeout(piece))
     }
 
     /// Stops it.
@@ -43,20 +43,6 @@ impl Launch {
         py.detach(|| launch.abort());
         Ok(())
     }
-}
-
-/// Waits for a launch or a lease.
-fn ended(
-    py: Python<'_>,
-    timeout: Option<f64>,
-    wait_for: impl Fn(std::time::Duration) -> Result<(), LaunchError> + Sync,
-) -> PyResult<()> {
-    let outcome = wait(py, timeout, |piece| match wait_for(piece) {
-        Err(LaunchError::StillRunning(_)) => None,
-        outcome => Some(outcome),
-    })?;
-    let given = crate::process::duration(timeout.unwrap_or_default())?;
-    outcome.unwrap_or(Err(LaunchError::StillRunning(given))).map_err(error::launch)
 }
 
 /// Streams on which the program runs kernels of a net.
@@ -106,7 +92,7 @@ impl Lease {
     #[pyo3(signature = (timeout=None))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         let lease = self.lease.get()?;
-        ended(py, timeout, |piece| lease.wait(piece))
+        wait(py, timeout, |piece| lease.wait_timeout(piece))
     }
 
     fn done(&self) -> PyResult<bool> {

@@ -10,9 +10,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use gpunet_host::WaitError;
 use pyo3::prelude::*;
 
-use crate::error::exception;
+use crate::error::{self, exception};
 
 /// Between two looks for signals.
 const PIECE: Duration = Duration::from_millis(50);
@@ -170,8 +171,31 @@ pub(crate) fn finish(py: Python<'_>, seconds: f64) -> PyResult<bool> {
     }))
 }
 
+/// Waits for work of a net, for all of the time or for ever.
+pub(crate) fn wait(
+    py: Python<'_>,
+    seconds: Option<f64>,
+    wait_timeout: impl Fn(Duration) -> Result<(), WaitError> + Sync,
+) -> PyResult<()> {
+    let outcome = wait_in_pieces(py, seconds, |piece| match wait_timeout(piece) {
+        Err(WaitError::StillRunning { .. }) => None,
+        outcome => Some(outcome),
+    })?;
+    let after = duration(seconds.unwrap_or_default())?;
+    // Once more, for which operation is not done.
+    let outcome = outcome.unwrap_or_else(|| wait_timeout(Duration::ZERO));
+    outcome
+        .map_err(|error| match error {
+            WaitError::StillRunning { operation, .. } => {
+                WaitError::StillRunning { operation, after }
+            }
+            error => error,
+        })
+        .map_err(error::wait)
+}
+
 /// Waits in pieces, for all of the time or for ever; what `piece` gives once it is done, or nothing.
-pub(crate) fn wait<R: Send>(
+pub(crate) fn wait_in_pieces<R: Send>(
     py: Python<'_>,
     seconds: Option<f64>,
     piece: impl Fn(Duration) -> Option<R> + Sync,

@@ -1,10 +1,9 @@
 //! Queues of stream-ordered operations.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use gpunet_device::kernel::Memory as Kept;
-use gpunet_host::OpError;
+use gpunet_host::Task;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
@@ -14,7 +13,7 @@ use crate::error;
 use crate::gpu::Image;
 use crate::graph::{self, Graph};
 use crate::pending::{Posted, keep_until_done, sweep};
-use crate::process::{Owned, duration, wait};
+use crate::process::{Owned, wait};
 
 /// A post of a batch.
 struct Post {
@@ -24,7 +23,7 @@ struct Post {
 
 impl Posted for Post {
     fn is_done(&self) -> bool {
-        self.completions.is_done()
+        self.completions.is_finished()
     }
 }
 
@@ -96,7 +95,7 @@ impl Completions {
     }
 
     fn done(&self) -> PyResult<bool> {
-        Ok(self.completions.get()?.is_done())
+        Ok(self.completions.get()?.is_finished())
     }
 
     /// How each went: 0, an error number, or nothing while it is not done.
@@ -110,18 +109,6 @@ impl Completions {
     #[pyo3(signature = (timeout=None))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         let completions = self.completions.get()?;
-        let outcome = wait(py, timeout, |piece| match completions.wait(piece) {
-            Err(OpError::StillRunning { .. }) => None,
-            outcome => Some(outcome),
-        })?;
-        // Once more, for which one is not done.
-        let outcome = outcome.unwrap_or_else(|| match completions.wait(Duration::ZERO) {
-            Err(OpError::StillRunning { index, .. }) => {
-                let after = duration(timeout.unwrap_or_default()).unwrap_or_default();
-                Err(OpError::StillRunning { index, after })
-            }
-            outcome => outcome,
-        });
-        outcome.map_err(error::operation)
+        wait(py, timeout, |piece| completions.wait_timeout(piece))
     }
 }

@@ -134,13 +134,13 @@ impl GpuStream {
         let deadline = Instant::now().checked_add(timeout);
         let mut polls = 0;
         while !self.is_done()? {
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Ok(false);
+            }
             if polls < EAGER_POLLS {
                 polls += 1;
                 std::hint::spin_loop();
                 continue;
-            }
-            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                return Ok(false);
             }
             std::thread::sleep(POLL_INTERVAL);
         }

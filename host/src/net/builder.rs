@@ -8,6 +8,7 @@ use gpunet_device::Handle;
 use gpunet_device::abi::layout::Layout;
 
 use super::faults::OnFault;
+use super::start::Plan;
 use super::{Net, NetError};
 use crate::gpu::{Gpu, GpuKind, KernelError};
 use crate::memory::ControlMemory;
@@ -73,12 +74,6 @@ pub struct NetBuilder {
     control_memory: ControlMemory,
     printer: Printer,
     on_fault: Option<Arc<OnFault>>,
-}
-
-/// What the net calls of the program.
-pub(super) struct Callbacks {
-    pub(super) printer: Printer,
-    pub(super) on_fault: Option<Arc<OnFault>>,
 }
 
 impl NetBuilder {
@@ -309,8 +304,17 @@ impl NetBuilder {
             longest_sleep_ns: 100_000_000,
             pacing: Pacing::USUAL,
         };
-        let wishes = (self.transport, self.placements, self.control_memory);
-        let callbacks = Callbacks { printer: self.printer, on_fault: self.on_fault };
-        Net::start(self.gpu, layout, ring_memory, config, self.policy, wishes, callbacks)
+        Net::start(Plan {
+            gpu: self.gpu,
+            layout,
+            ring_memory,
+            config,
+            policy: self.policy,
+            transport: self.transport,
+            placements: self.placements,
+            control_memory: self.control_memory,
+            printer: self.printer,
+            on_fault: self.on_fault,
+        })
     }
 }

@@ -95,7 +95,7 @@ pub enum NetError {
     },
 }
 
-debug_as_sentence!(NetError, LaunchError);
+debug_as_sentence!(NetError, WaitError);
 
 /// What to do about it, where that is known.
 fn listen_remedy(errno: Errno, address: &SocketAddr) -> &'static str {
@@ -114,14 +114,34 @@ fn listen_remedy(errno: Errno, address: &SocketAddr) -> &'static str {
     }
 }
 
-/// How a launch ended, when not well.
+/// How work ended, when not well, or that it has not ended.
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
-pub enum LaunchError {
-    /// The kernel's fault.
+pub enum WaitError {
+    /// The kernel's fault: nothing more runs on its stream.
     #[error(transparent)]
     Kernel(#[from] KernelError),
+    /// The peer's, the system's or the deadline's, as the error number says. ECANCELED: an earlier
+    /// operation on the socket failed, or the queue or the net was stopped.
+    #[error("operation {index} failed: {errno}")]
+    Operation {
+        /// Which one of the batch or graph, from 0: the first that did.
+        index: usize,
+        /// How.
+        errno: Errno,
+    },
     /// It still runs.
-    #[error("the kernel still runs after {0:?}; abort it, or look at the net's dump")]
-    StillRunning(std::time::Duration),
+    #[error("{} after {after:?}; abort it, or look at the net's dump", what_runs(*.operation))]
+    StillRunning {
+        /// The first operation that is not done, where it has some.
+        operation: Option<usize>,
+        /// How long it was waited for.
+        after: std::time::Duration,
+    },
+}
+
+fn what_runs(operation: Option<usize>) -> String {
+    operation.map_or("the kernel still runs".to_owned(), |index| {
+        format!("operation {index} is not done")
+    })
 }

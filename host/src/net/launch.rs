@@ -1,19 +1,15 @@
 //! Launches: a kernel that runs on a net.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
-use gpunet_device::abi::errno::Errno;
-use gpunet_device::abi::layout::MAX_LAUNCHES;
 use gpunet_device::kernel::{KernelArgs, LaunchArgs};
 use gpunet_device::{Handle, Kernel};
 
 use super::kept::Kept;
-use super::{LaunchError, Net, NetError};
-use crate::gpu::{self, Dim3, GpuError, KernelError, LaunchSpec, Lease, Running, Submitted};
-use crate::proxy::control::Control;
-use crate::proxy::shared::{MessageQueue, Shared};
+use super::state::{LaunchState, Work};
+use super::{Net, NetError, Task, WaitError};
+use crate::gpu::{self, Dim3, GpuError, LaunchSpec};
 
 /// How a launch is laid out: blocks, threads, shared memory.
 #[derive(Clone, Copy, Debug)]
@@ -104,233 +100,12 @@ impl Net {
         kept: Kept,
         make: impl FnOnce(gpunet_device::Net) -> Result<LaunchSpec<'static>, GpuError>,
     ) -> Result<Launch, NetError> {
-        self.check_alive()?;
-        let (slot, epoch) = self.take_slot()?;
-        self.shared.memory.clear_stop(slot as usize);
-        // A proxy thread that panicked before then did not stop a launch that was not there yet.
-        if let Err(error) = self.check_alive() {
-            self.give_slot_back(slot);
-            return Err(error);
-        }
-        let device_net = self.shared.memory.device_net(slot, epoch);
-        let spec = match make(device_net) {
-            Ok(spec) => spec,
-            Err(error) => {
-                self.give_slot_back(slot);
-                return Err(error.into());
-            }
-        };
-        self.count_launch();
-        match self.gpu.launch(spec) {
-            Ok(running) => {
-                let shared = Arc::clone(&self.shared);
-                let mut state = LaunchState::new(slot, running, shared, sockets, None);
-                state.kept = Mutex::new(kept);
-                Ok(Launch { state: self.note_launch(state) })
-            }
-            Err(error) => {
-                self.control.running.fetch_sub(1, Ordering::AcqRel);
-                self.give_slot_back(slot);
-                Err(error.into())
-            }
-        }
-    }
-
-    /// Counts a launch before it starts, so that the proxy is awake when its first request comes.
-    pub(super) fn count_launch(&self) {
-        self.control.running.fetch_add(1, Ordering::AcqRel);
-        for queue in &self.shared.queues {
-            queue.wake();
-        }
-    }
-
-    /// Has the supervisor look after a launch.
-    pub(super) fn note_launch(&self, state: LaunchState) -> Arc<LaunchState> {
-        let state = Arc::new(state);
-        self.launches.lock().launches.push(Arc::clone(&state));
-        state
-    }
-
-    /// Gives back the slot of a launch that did not start.
-    pub(super) fn give_slot_back(&self, slot: u32) {
-        self.shared.launches.set(slot, false);
-        self.launches.lock().taken.remove(&slot);
-    }
-
-    /// A slot for a launch, and its number among all launches of the net.
-    pub(super) fn take_slot(&self) -> Result<(u32, u64), NetError> {
-        self.check_faults()?;
-        let mut running = self.launches.lock();
-        let slot = (0..MAX_LAUNCHES)
-            .find(|slot| !running.taken.contains(slot))
-            .ok_or(NetError::TooManyLaunches(MAX_LAUNCHES))?;
-        running.taken.insert(slot);
-        running.launched += 1;
-        self.shared.launches.set(slot, true);
-        Ok((slot, running.launched))
-    }
-}
-
-/// A queue of stream-ordered operations, which is a launch until it is closed. It counts as one that runs
-/// while its stream has work.
-pub(super) struct OpenQueue {
-    pub(super) lease: Lease,
-    work: Mutex<StreamWork>,
-}
-
-#[derive(Default)]
-struct StreamWork {
-    counted: bool,
-    /// The program has captured operations, which it may launch at any time.
-    captured: bool,
-}
-
-impl OpenQueue {
-    pub(super) fn new(lease: Lease) -> Self {
-        Self { lease, work: Mutex::default() }
-    }
-
-    /// The same where the program may have kernels run at any time: it has been counted, and is until it
-    /// ends.
-    pub(super) fn of_program(lease: Lease) -> Self {
-        Self { lease, work: Mutex::new(StreamWork { counted: true, captured: true }) }
-    }
-
-    fn work(&self) -> MutexGuard<'_, StreamWork> {
-        self.work.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl LaunchState {
-    /// Puts something on the stream of a queue: counted before it starts, so that the proxy is awake when
-    /// its first request comes.
-    pub(super) fn put_on_stream(
-        &self,
-        control: &Control,
-        put: impl FnOnce() -> Result<Submitted, GpuError>,
-    ) -> Result<Submitted, NetError> {
-        let Some(queue) = &self.lease else { return Err(NetError::Gone) };
-        let Some(_open) = queue.lease.hold() else { return Err(NetError::Gone) };
-        let mut work = queue.work();
-        if !std::mem::replace(&mut work.counted, true) {
-            control.running.fetch_add(1, Ordering::AcqRel);
-            self.shared.queues.iter().for_each(MessageQueue::wake);
-        }
-        let submitted = put()?;
-        work.captured |= submitted == Submitted::Captured;
-        Ok(submitted)
-    }
-}
-
-/// A launch as the net's supervisor and the program share it.
-pub(crate) struct LaunchState {
-    pub(crate) slot: u32,
-    pub(crate) running: Running,
-    pub(crate) shared: Arc<Shared>,
-    /// Those among its arguments, which a lease learns of later.
-    sockets: Mutex<Vec<Handle>>,
-    /// Of one that lasts until it is closed.
-    lease: Option<OpenQueue>,
-    outcome: Mutex<Option<Result<(), KernelError>>>,
-    ended: Condvar,
-    /// Its net is gone, and nobody calls `finish`.
-    orphaned: AtomicBool,
-    /// Memory of other libraries that its kernels use.
-    kept: Mutex<Kept>,
-}
-
-impl LaunchState {
-    pub(super) fn new(
-        slot: u32,
-        running: Running,
-        shared: Arc<Shared>,
-        sockets: Vec<Handle>,
-        lease: Option<OpenQueue>,
-    ) -> Self {
-        Self {
-            slot,
-            running,
-            shared,
-            sockets: Mutex::new(sockets),
-            lease,
-            outcome: Mutex::new(None),
-            ended: Condvar::new(),
-            orphaned: AtomicBool::new(false),
-            kept: Mutex::default(),
-        }
-    }
-
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Keeps memory until it has ended.
-    pub(super) fn keep(&self, memory: Kept) {
-        self.kept().extend(memory);
-    }
-
-    /// The sockets among its arguments.
-    pub(super) fn sockets(&self) -> MutexGuard<'_, Vec<Handle>> {
-        self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn outcome(&self) -> MutexGuard<'_, Option<Result<(), KernelError>>> {
-        self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Called by the supervisor once the kernel has ended and its sockets are closing.
-    pub(crate) fn finish(&self, outcome: Result<(), KernelError>) {
-        drop(std::mem::take(&mut *self.kept()));
-        *self.outcome() = Some(outcome);
-        self.ended.notify_all();
-    }
-
-    /// Leaves the launch to those who hold it: its net goes before its kernel.
-    pub(crate) fn orphan(&self) {
-        self.orphaned.store(true, Ordering::Release);
-        self.ended.notify_all();
-    }
-
-    /// Has one end that lasts until it is closed.
-    pub(super) fn close(&self) {
-        if let Some(queue) = &self.lease {
-            queue.lease.close();
-        }
-    }
-
-    /// Whether kernels of this launch may run now: those of a queue do while its stream has work.
-    pub(super) fn is_counted(&self) -> bool {
-        self.lease.as_ref().is_none_or(|queue| queue.work().counted)
-    }
-
-    /// Counts a queue no longer whose stream has no work, so that proxy threads may sleep.
-    pub(super) fn check_for_work(&self, control: &Control) {
-        let Some(queue) = &self.lease else { return };
-        if queue.lease.has_failed() {
-            // What still runs on other streams of a lease is to end as well.
-            self.stop(Errno::ECANCELED);
-        }
-        // Who puts something there at this moment has it.
-        let Ok(mut work) = queue.work.try_lock() else { return };
-        if work.counted && !work.captured && matches!(queue.lease.is_stream_done(), Ok(true)) {
-            work.counted = false;
-            control.running.fetch_sub(1, Ordering::AcqRel);
-        }
-    }
-
-    /// Ends all waits of the kernel with `errno`.
-    pub(crate) fn stop(&self, errno: Errno) {
-        self.shared.memory.stop(self.slot as usize, errno);
-    }
-}
-
-impl Drop for LaunchState {
-    fn drop(&mut self) {
-        // Only a launch whose net went before its kernel still keeps something.
-        let kept = std::mem::take(&mut *self.kept());
-        if self.outcome().is_none() && self.running.poll().is_none() {
-            kept.keep_for_ever();
-        }
+        let starting = self.start_launch()?;
+        let spec = make(starting.device_net())?;
+        let counted = starting.keep_awake();
+        let running = self.gpu.launch(spec)?;
+        let state = starting.run(running, Work::until_end(counted), None, sockets, kept);
+        Ok(Launch { state })
     }
 }
 
@@ -353,62 +128,15 @@ impl Launch {
     pub fn number(&self) -> u32 {
         self.state.slot
     }
+}
 
-    /// Waits until the kernel has ended.
-    ///
-    /// # Errors
-    /// How the kernel ended, when not well.
-    pub fn wait(&self) -> Result<(), LaunchError> {
-        loop {
-            match self.wait_for(Duration::from_secs(3600)) {
-                Err(LaunchError::StillRunning(_)) => {}
-                outcome => return outcome,
-            }
-        }
+impl Task for Launch {
+    fn wait_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
+        self.state.wait_timeout(timeout)
     }
 
-    /// Waits until the kernel has ended, at most so long.
-    ///
-    /// # Errors
-    /// As [`wait`](Self::wait), or [`LaunchError::StillRunning`].
-    pub fn wait_for(&self, timeout: Duration) -> Result<(), LaunchError> {
-        // None: later than a clock can say.
-        let deadline = Instant::now().checked_add(timeout);
-        let mut outcome = self.state.outcome();
-        loop {
-            if let Some(outcome) = outcome.clone() {
-                return Ok(outcome?);
-            }
-            let left = deadline.map_or(Duration::from_secs(3600), |deadline| {
-                deadline.saturating_duration_since(Instant::now())
-            });
-            if left.is_zero() {
-                return Err(LaunchError::StillRunning(timeout));
-            }
-            let orphaned = self.state.orphaned.load(Ordering::Acquire);
-            if orphaned && let Some(ended) = self.state.running.poll() {
-                *outcome = Some(ended);
-                continue;
-            }
-            let sleep = if orphaned { left.min(Duration::from_millis(5)) } else { left };
-            let waited = self.state.ended.wait_timeout(outcome, sleep);
-            outcome = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-    }
-
-    /// Whether the kernel has ended.
-    #[must_use]
-    pub fn is_finished(&self) -> bool {
-        self.state.outcome().is_some()
-    }
-
-    /// Stops the kernel: its waits return ECANCELED. It may still close its sockets.
-    /// Nothing happens to one that has ended.
-    pub fn abort(&self) {
-        let outcome = self.state.outcome();
-        if outcome.is_none() {
-            self.state.stop(Errno::ECANCELED);
-        }
+    fn abort(&self) {
+        self.state.abort();
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gpunet_device::Handle;
 
-use super::launch::LaunchState;
+use super::state::LaunchState;
 
 /// The launches of a net that have not ended.
 #[derive(Default)]

@@ -10,15 +10,13 @@
 //! use of a function may load it, which waits for every kernel that runs, for ever if one of them waits for
 //! the other.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::kept::Kept;
-use super::launch::{LaunchState, OpenQueue};
 use super::raw::{RawArguments, check_image};
-use super::{Launch, LaunchError, Net, NetError, Shape};
-use crate::gpu::{self, GpuError, GpuKind, GpuStream, LoadedImage, StreamKernel};
-use crate::proxy::control::Control;
+use super::state::Work;
+use super::{Launch, Net, NetError, Shape, Task, WaitError};
+use crate::gpu::{self, GpuError, GpuStream, LoadedImage};
 
 /// A kernel that will run under a lease, in its largest shape.
 #[derive(Clone, Copy, Debug)]
@@ -49,8 +47,6 @@ pub enum LeaseKernel<'a> {
 #[must_use = "a lease is closed when it is dropped"]
 pub struct Lease {
     launch: Launch,
-    control: Arc<Control>,
-    device_net: gpunet_device::Net,
     streams: Vec<GpuStream>,
 }
 
@@ -72,19 +68,10 @@ impl Net {
         streams: &[GpuStream],
         kernels: &[LeaseKernel<'_>],
     ) -> Result<Lease, NetError> {
-        self.check_alive()?;
         if streams.is_empty() {
             return Err(NetError::Setting("a lease needs a stream"));
         }
-        for stream in streams {
-            if !stream.gpu().is_same(&self.gpu) {
-                return Err(GpuError::OtherGpu.into());
-            }
-            // The lease would end with that fault, and the net with it.
-            if let Err(error) = stream.is_done() {
-                return Err(GpuError::StreamFailed { cause: error.to_string() }.into());
-            }
-        }
+        self.check_streams(streams)?;
         for kernel in kernels {
             match *kernel {
                 LeaseKernel::Named { image, kernel, shape } => {
@@ -98,26 +85,26 @@ impl Net {
                 }
             }
         }
-        let (slot, epoch) = self.take_slot()?;
-        self.shared.memory.clear_stop(slot as usize);
-        // As for launches: a proxy thread that panicked before then has stopped nobody.
-        let leased = self.check_alive().and_then(|()| Ok(gpu::Lease::of_program(streams)?));
-        let (running, lease) = match leased {
-            Ok(leased) => leased,
-            Err(error) => {
-                self.give_slot_back(slot);
-                return Err(error);
+        let starting = self.start_launch()?;
+        let (running, lease) = gpu::Lease::of_program(streams)?;
+        let work = Work::until_end(starting.keep_awake());
+        let state = starting.run(running, work, Some(lease), Vec::new(), Kept::default());
+        Ok(Lease { launch: Launch { state }, streams: streams.to_vec() })
+    }
+
+    /// Whether kernels of this net can be put on these streams.
+    pub(super) fn check_streams(&self, streams: &[GpuStream]) -> Result<(), NetError> {
+        self.check_alive()?;
+        for stream in streams {
+            if !stream.gpu().is_same(&self.gpu) {
+                return Err(GpuError::OtherGpu.into());
             }
-        };
-        self.count_launch();
-        let (shared, queue) = (Arc::clone(&self.shared), Some(OpenQueue::of_program(lease)));
-        let state = LaunchState::new(slot, running, shared, Vec::new(), queue);
-        Ok(Lease {
-            launch: Launch { state: self.note_launch(state) },
-            control: Arc::clone(&self.control),
-            device_net: self.shared.memory.device_net(slot, epoch),
-            streams: streams.to_vec(),
-        })
+            // The launch would end with that fault, and the net with it.
+            if let Err(error) = stream.is_done() {
+                return Err(GpuError::StreamFailed { cause: error.to_string() }.into());
+            }
+        }
+        Ok(())
     }
 }
 
@@ -125,7 +112,7 @@ impl Lease {
     /// The net as its kernels take it, by value: 16 bytes.
     #[must_use]
     pub fn net(&self) -> gpunet_device::Net {
-        self.device_net
+        self.launch.state.device_net
     }
 
     /// Its streams.
@@ -161,18 +148,9 @@ impl Lease {
         if !self.streams.iter().any(|own| own.is_same(stream)) {
             return Err(NetError::OtherStream);
         }
-        let spec = arguments.spec(stream.gpu(), (image, kernel, shape), self.device_net)?;
-        let mut kernel = StreamKernel { spec: Arc::new(spec), kept: Vec::new() };
-        stream.check(&kernel)?;
-        let (state, kept) = (&self.launch.state, Kept::new(arguments.kept()));
-        // The net's memory, on a GPU that does not know of it.
-        kernel.kept.push(Arc::clone(state) as _);
-        match stream.gpu().info().kind {
-            GpuKind::Emulated => kernel.kept.push(Arc::new(kept)),
-            GpuKind::Cuda => state.keep(kept),
-        }
-        state.sockets().extend(arguments.sockets());
-        match state.put_on_stream(&self.control, || stream.submit(&[kernel])) {
+        let state = &self.launch.state;
+        let kernel = state.raw_kernel(stream, image, kernel, shape, arguments)?;
+        match state.put_on_stream(|| stream.submit(&[kernel])) {
             Ok(_) => Ok(()),
             Err(NetError::Gone) => Err(NetError::LeaseClosed),
             Err(error) => Err(error),
@@ -184,23 +162,14 @@ impl Lease {
     pub fn close(&self) {
         self.launch.state.close();
     }
+}
 
-    /// Waits until the lease has ended, at most so long. One that is not closed ends by a fault alone.
-    ///
-    /// # Errors
-    /// How its kernels ended, when not well, or [`LaunchError::StillRunning`].
-    pub fn wait(&self, timeout: Duration) -> Result<(), LaunchError> {
-        self.launch.wait_for(timeout)
+impl Task for Lease {
+    fn wait_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
+        self.launch.wait_timeout(timeout)
     }
 
-    /// Whether it has ended.
-    #[must_use]
-    pub fn is_finished(&self) -> bool {
-        self.launch.is_finished()
-    }
-
-    /// Stops its kernels, those that are yet to run, too: their waits return ECANCELED.
-    pub fn abort(&self) {
+    fn abort(&self) {
         self.launch.abort();
     }
 }

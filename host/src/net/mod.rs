@@ -4,7 +4,7 @@
 //! # use gpunet_device::{kernels, Handle};
 //! # kernels! { pub fn server(net: Net, listener: Handle) { let _ = (net, listener); } }
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use gpunet_host::{Gpu, GpuChoice, Net, Shape};
+//! use gpunet_host::{Gpu, GpuChoice, Net, Shape, Task};
 //! let gpu = Gpu::open(GpuChoice::Auto)?;
 //! let net = Net::builder(&gpu).sockets(1000).build()?;
 //! let (listener, address) = net.listen("127.0.0.1:0".parse::<std::net::SocketAddr>()?)?;
@@ -26,47 +26,38 @@ mod printing;
 pub mod queue;
 mod raw;
 mod sockets;
+mod start;
+mod state;
 mod supervisor;
+mod task;
 mod watchdog;
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
+use std::sync::{Arc, OnceLock, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use gpunet_device::abi::errno::Errno;
-use gpunet_device::abi::layout::Layout;
 
 pub use crate::settings::policy::{Policy, Rule, RuleError};
 pub use builder::NetBuilder;
-pub use error::{LaunchError, NetError};
+pub use error::{NetError, WaitError};
 pub use launch::{Launch, Shape};
 pub use lease::{Lease, LeaseKernel};
-pub use queue::{Batch, Completions, Graph, OpError, Prepared, StreamQueue};
+pub use queue::{Batch, Completions, Graph, Prepared, StreamQueue};
 pub use raw::RawArguments;
 pub use sockets::ListenOptions;
+pub use task::Task;
 
 use crate::gpu::{DeviceMemory, Gpu};
-use crate::memory::{ControlMemory, HostControl, Memory};
-use crate::pool::Pool;
 use crate::proxy::control::Control;
-use crate::proxy::draining::Drain;
 use crate::proxy::message::Message;
-use crate::proxy::running::RunningLaunches;
-use crate::proxy::shard::Shard;
-use crate::proxy::shared::{MessageQueue, Shared};
+use crate::proxy::shared::Shared;
 use crate::proxy::statistics::{Counters, SocketState, Statistics};
-use crate::proxy::thread::ProxyThread;
-use crate::settings::config::Config;
-use crate::transport::linux::Linux;
-use crate::transport::p2p::P2p;
-use crate::transport::rdma::{AdapterReport, Rdma};
-use crate::transport::{Placement, Placements, TransportChoice, Transports};
-use builder::Callbacks;
+use crate::transport::rdma::AdapterReport;
 use faults::Faults;
 use launches::Launches;
 use printing::Printing;
-use supervisor::Supervisor;
 
 /// How long a proxy thread may take to answer its own net.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -74,25 +65,6 @@ const ANSWER: Duration = Duration::from_secs(5);
 const STOP: Duration = Duration::from_secs(5);
 /// How long the net's threads may take to end: longer than they send what is unsent.
 const LEAVE: Duration = Duration::from_secs(7);
-
-/// GPU memory that p2p streams may take, at least; as a rule four times that of rings.
-const LEAST_ARENAS: u64 = 256 << 20;
-
-/// What a net needs for p2p streams; the reason if it has none.
-fn p2p_streams(
-    gpu: &Gpu,
-    ring_memory: u64,
-    policy: &Policy,
-    transport: TransportChoice,
-) -> Result<P2p, String> {
-    if !matches!(transport, TransportChoice::Auto | TransportChoice::Local) {
-        return Err("another transport was asked for".to_owned());
-    }
-    if policy.limits.slow() {
-        return Err("the policy limits bytes, which nobody would count".to_owned());
-    }
-    P2p::new(&Linux, gpu, ring_memory.saturating_mul(4).max(LEAST_ARENAS))
-}
 
 /// A net. Dropping it stops its kernels (their waits return ECANCELED), sends what is unsent,
 /// closes all sockets and ends the threads, all within bounded time.
@@ -115,132 +87,6 @@ impl Net {
     /// A net on that GPU, to be shaped.
     pub fn builder(gpu: &Gpu) -> NetBuilder {
         NetBuilder::new(gpu)
-    }
-
-    fn start(
-        gpu: Gpu,
-        layout: Layout,
-        ring_memory: u64,
-        config: Config,
-        policy: Policy,
-        (transport, placements, control_memory): (TransportChoice, Placements, ControlMemory),
-        callbacks: Callbacks,
-    ) -> Result<Self, NetError> {
-        let system = |call| move |source: std::io::Error| NetError::System { call, source };
-        let libraries = match transport {
-            TransportChoice::Tcp => Err("tcp was asked for".to_owned()),
-            TransportChoice::Local => Err("local was asked for".to_owned()),
-            TransportChoice::Rdma => Ok(Rdma::look()?),
-            TransportChoice::Auto => Rdma::look().map_err(|missing| missing.to_string()),
-        };
-        let rings_on_gpu = libraries.is_ok() && placements != Placements::only(Placement::Bounce);
-        let local = match p2p_streams(&gpu, ring_memory, &policy, transport) {
-            Ok(local) => Some(local),
-            Err(why) if transport == TransportChoice::Local => return Err(NetError::Local(why)),
-            Err(why) => {
-                tracing::info!(why, "no p2p streams on this net");
-                None
-            }
-        };
-        let window = local.as_ref().map(|_| gpu.arena_window()).transpose()?;
-        let (window, heartbeat_timeout_ns) = (window.as_ref(), config.heartbeat_timeout_ns);
-        let control = HostControl::new(&gpu, &layout, control_memory)?;
-        tracing::info!(control_memory = %control.report(), "where kernels of this net poll");
-        let ring_bytes = ring_memory as usize;
-        let rings = u64::from(config.receive_ring) + u64::from(config.send_ring);
-        let memory = Memory::new(
-            &gpu,
-            layout,
-            control,
-            ring_bytes,
-            rings_on_gpu,
-            window,
-            heartbeat_timeout_ns,
-        )?;
-        let (host_rings, gpu_rings) = memory.rings();
-        let gpu_ring_bytes = gpu_rings.as_ref().map_or(0, |rings| rings.len() as u64);
-        let (rdma, without_rdma) = match libraries {
-            Ok(libraries) => {
-                let gpu = gpu.clone();
-                (Some(Rdma::new(libraries, gpu, host_rings, gpu_rings, placements)), None)
-            }
-            Err(why) => {
-                tracing::info!(why, "IP sockets of this net travel by tcp");
-                (None, Some(why))
-            }
-        };
-        let (print, lines) = printing::queue();
-        let mut queues = Vec::new();
-        let mut ends = Vec::new();
-        for _ in 0..layout.shards {
-            let (sender, receiver) = mpsc::channel();
-            let flags =
-                rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK;
-            let waker = rustix::event::eventfd(0, flags)
-                .map_err(|errno| system("eventfd")(errno.into()))?;
-            let other = waker.try_clone().map_err(system("dup"))?;
-            queues.push(MessageQueue { sender, waker });
-            ends.push((receiver, other));
-        }
-        let shared = Arc::new(Shared {
-            memory,
-            pool: Pool::new(&layout, [ring_memory, gpu_ring_bytes])
-                .reserving(config.reserved, rings),
-            config,
-            policy,
-            transports: Transports::new(transport, &Linux, rdma, local),
-            queues,
-            launches: RunningLaunches::default(),
-            drain: Drain::default(),
-            waiting: Mutex::default(),
-            printer: Mutex::new(print),
-            on_free: |_| {},
-        });
-        let control = Arc::new(Control::default());
-        let launches = Arc::new(Launches::default());
-        let faults = Arc::new(Faults::new(callbacks.on_fault));
-        let mut net = Self {
-            gpu,
-            shared: Arc::clone(&shared),
-            control: Arc::clone(&control),
-            launches: Arc::clone(&launches),
-            faults: Arc::clone(&faults),
-            counters: Vec::new(),
-            threads: Vec::new(),
-            supervisor: None,
-            printing: None,
-            without_rdma,
-            latches: OnceLock::new(),
-        };
-        for (id, (queue, waker)) in ends.into_iter().enumerate() {
-            let counters = Arc::new(Counters::default());
-            net.counters.push(Arc::clone(&counters));
-            let shard = Shard::new(id, Arc::clone(&shared), counters, queue);
-            let proxy = ProxyThread::new(shard, waker, Arc::clone(&control))
-                .map_err(system("epoll_create"))?;
-            let thread = std::thread::Builder::new()
-                .name(format!("gpunet-proxy-{id}"))
-                .spawn(move || proxy.run())
-                .map_err(system("starting a proxy thread"))?;
-            net.threads.push(thread);
-        }
-        let counters = net.counters.clone();
-        let dropped = move || counters.iter().map(|counters| counters.print_dropped.get()).sum();
-        let printing = Printing::start(lines, callbacks.printer, dropped);
-        net.printing = Some(printing.map_err(system("starting the printer thread"))?);
-        let (drained, stop) = (Arc::clone(&shared), Arc::clone(&control));
-        let drain = std::thread::Builder::new()
-            .name("gpunet-drain".to_owned())
-            .spawn(move || drained.drain.run(&drained, &stop.stopping))
-            .map_err(system("starting the drain thread"))?;
-        net.threads.push(drain);
-        let gpu = net.gpu.clone();
-        let supervisor = std::thread::Builder::new()
-            .name("gpunet-supervisor".to_owned())
-            .spawn(move || Supervisor::new(&gpu, &shared, &control, &launches, &faults).run())
-            .map_err(system("starting the supervisor thread"))?;
-        net.supervisor = Some(supervisor);
-        Ok(net)
     }
 
     /// The GPU it lives on.

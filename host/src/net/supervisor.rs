@@ -10,8 +10,8 @@ use gpu_usermap::AccessError;
 use gpunet_device::abi::errno::Errno;
 
 use super::faults::Faults;
-use super::launch::LaunchState;
 use super::launches::Launches;
+use super::state::LaunchState;
 use super::watchdog::Watchdog;
 use crate::gpu::{Gpu, KernelError};
 use crate::proxy::control::Control;
@@ -62,7 +62,7 @@ impl<'a> Supervisor<'a> {
             for state in running {
                 match state.running.poll() {
                     Some(outcome) => ended.push((state, outcome)),
-                    None => state.check_for_work(control),
+                    None => state.check_for_work(),
                 }
             }
             for (state, outcome) in ended {
@@ -159,9 +159,6 @@ impl<'a> Supervisor<'a> {
         self.send_to_all(&|done| Message::LaunchEnded { launch: state.slot, last, done });
         if let Some(which) = unserved {
             self.send_to_all(&|done| Message::CloseListeners { which: which.clone(), done });
-        }
-        if state.is_counted() {
-            self.control.running.fetch_sub(1, Ordering::AcqRel);
         }
         // Before the slot is free: an abort that finds no outcome stops this launch and no other.
         state.finish(outcome);

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use gpunet_host::{Gpu, Launch, Net, Shape};
+use gpunet_host::{Gpu, Launch, Net, Shape, Task};
 
 /// A net with a server kernel on it.
 pub(crate) struct Server {
@@ -48,7 +48,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.launch.abort();
         // The net's drop deals with a kernel that does not end.
-        let _ = self.launch.wait_for(Duration::from_secs(5));
+        let _ = self.launch.wait_timeout(Duration::from_secs(5));
     }
 }
 

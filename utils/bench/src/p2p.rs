@@ -10,7 +10,7 @@ use gpunet_bench_kernels::client::{Client, REPORT_WORDS, measure_echo};
 use gpunet_bench_kernels::p2p::{copy_alone, send_all, swallow_all};
 use gpunet_bench_kernels::serve::echo_server;
 use gpunet_device::{Errno, SocketAddr};
-use gpunet_host::{Gpu, Launch, Net, Shape, TransportChoice};
+use gpunet_host::{Gpu, Launch, Net, Shape, Task, TransportChoice};
 use gpunet_terminal::output::print;
 use gpunet_terminal::progress::Progress;
 use gpunet_terminal::quantity::{bytes_text, parse_ring};
@@ -107,7 +107,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.launch.abort();
         // The net's drop deals with a kernel that does not end.
-        let _ = self.launch.wait_for(Duration::from_secs(5));
+        let _ = self.launch.wait_timeout(Duration::from_secs(5));
         let _ = &self.net;
     }
 }
@@ -181,7 +181,7 @@ fn round_trips(
         let shape =
             Shape::new(1, options.echo_threads).shared_memory(8 * rounds as u32 + (16 << 10));
         let arguments = (work, messages.bytes(), samples.words(), report.words());
-        client.launch(measure_echo, shape, arguments)?.wait_for(TIMEOUT)?;
+        client.launch(measure_echo, shape, arguments)?.wait_timeout(TIMEOUT)?;
         let read_back = report.read(REPORT_WORDS)?;
         ensure!(
             read_back[0] == 0,
@@ -221,11 +221,11 @@ fn stream(gpu: &Gpu, options: &Options, pairs: u32, server: SocketAddr) -> Resul
     let progress = options.progress(format!("{pairs} pairs"));
     for _ in 0..options.pairs {
         let arguments = (from.bytes(), to.bytes(), options.turns, took.words());
-        client.launch(copy_alone, shape, arguments)?.wait_for(TIMEOUT)?;
+        client.launch(copy_alone, shape, arguments)?.wait_timeout(TIMEOUT)?;
         rates[0].push(total / slowest(&took, pairs)?);
         let ring = u64::from(options.ring);
         let arguments = (server, ring, from.bytes(), options.turns, took.words());
-        client.launch(send_all, shape, arguments)?.wait_for(TIMEOUT)?;
+        client.launch(send_all, shape, arguments)?.wait_timeout(TIMEOUT)?;
         rates[1].push(total / slowest(&took, pairs)?);
         progress.done(1);
     }

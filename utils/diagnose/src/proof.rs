@@ -12,7 +12,7 @@ use std::time::Duration;
 use gpunet_device::{Errno, Shared, SocketAddr};
 use gpunet_diagnose_kernels::{Outcome, Work, proof};
 use gpunet_host::gpu::{DeviceMemory, EmulatedOptions};
-use gpunet_host::{Gpu, GpuChoice, Net, Shape, TransportChoice};
+use gpunet_host::{Gpu, GpuChoice, Net, Shape, Task, TransportChoice};
 
 use crate::kernels::MODULE;
 use crate::machine::answers::{Adapter, Transfer};
@@ -172,7 +172,7 @@ fn echo(gpu: &Gpu, net: &Net, at: SocketAddr) -> Result<Transfer, String> {
     let work = Work { server: server_at, messages: MESSAGES, bytes: BYTES };
     let shape = Shape::new(2, 32).shared_memory(2 * BYTES as u32);
     let kernel = net.launch(proof, shape, (listener, work, place(&memory))).map_err(words)?;
-    if let Err(error) = kernel.wait_for(RUN) {
+    if let Err(error) = kernel.wait_timeout(RUN) {
         // Dropping the net waits for it, within bounds.
         kernel.abort();
         return Err(one_line(&error.to_string()));

@@ -8,7 +8,7 @@ use gpunet_e2e_kernels::soak::{
     ANSWERS, CALLS, Call, Job, Outcome, Work, soak_block, soak_thread, soak_warp,
 };
 use gpunet_host::gpu::Buffer;
-use gpunet_host::{Launch, LaunchError, Net, Shape};
+use gpunet_host::{Launch, Net, Shape, Task, WaitError};
 
 use crate::plan::{Layout, Who, nanoseconds, timeout};
 
@@ -114,8 +114,8 @@ impl Kernels {
     }
 
     /// Waits for its end.
-    pub(crate) fn wait_for(&self, time: Duration) -> Result<(), LaunchError> {
-        self.launch.wait_for(time)
+    pub(crate) fn wait_timeout(&self, time: Duration) -> Result<(), WaitError> {
+        self.launch.wait_timeout(time)
     }
 
     /// What became of it, once it has ended.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use gpunet_device::{Errno, Handle, SocketAddr};
 use gpunet_e2e_kernels::soak::{Call, QUIT, Terms};
-use gpunet_host::{LaunchError, Net};
+use gpunet_host::{Net, WaitError};
 use gpunet_sockets::{By, Listener, Stream};
 use gpunet_support::testing::hang_limit;
 
@@ -358,9 +358,9 @@ impl Round<'_> {
     /// Waits for the end of a launch; one that does not end in time hung.
     fn end(&self, kernels: &Kernels, net: &Option<Net>) -> Result<()> {
         let time = if self.plan.upset.is_some() { stop_limit() } else { round_limit() };
-        match kernels.wait_for(time) {
+        match kernels.wait_timeout(time) {
             Ok(()) => return Ok(()),
-            Err(LaunchError::StillRunning(_)) => {}
+            Err(WaitError::StillRunning { .. }) => {}
             Err(error) => bail!("a kernel failed: {error}"),
         }
         self.hung(&format!("a launch has not ended within {time:?}"));
@@ -369,8 +369,8 @@ impl Round<'_> {
             eprintln!("{socket:?}");
         }
         kernels.abort();
-        match kernels.wait_for(stop_limit()) {
-            Err(LaunchError::StillRunning(_)) => {
+        match kernels.wait_timeout(stop_limit()) {
+            Err(WaitError::StillRunning { .. }) => {
                 bail!("a launch has not ended {:?} after it was stopped", stop_limit())
             }
             Err(error) => bail!("a kernel failed: {error}"),

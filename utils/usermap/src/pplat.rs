@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use gpu_usermap::{Backend, Choice, Mapper};
 use gpunet_apps::failure::Failure;
 use gpunet_device::Shared;
-use gpunet_host::{Net, Shape};
+use gpunet_host::{Net, Shape, Task};
 use gpunet_kernels::pingpong::pong;
 use serde_json::json;
 

@@ -9,7 +9,7 @@ use gpunet_apps::stop::Stop;
 use gpunet_apps::transport::{self, RingPlacement, SocketTransport, Travelled};
 use gpunet_device::{Errno, Handle, SocketAddr};
 use gpunet_host::gpu::Buffer;
-use gpunet_host::{AdapterReport, Gpu, Launch, LaunchError, Net, NetError, Shape};
+use gpunet_host::{AdapterReport, Gpu, Launch, Net, NetError, Shape, Task, WaitError};
 use gpunet_kernels::echo::{self, NOT_CONNECTED, OUTCOME, Outcome, echo_client, echo_server};
 
 use crate::address::{cannot_connect, cannot_listen};
@@ -194,8 +194,8 @@ impl Server for GpuServer<'_> {
     }
 
     fn watch(&self) -> Result<(), Failure> {
-        match self.launch.wait_for(LOOK) {
-            Err(LaunchError::StillRunning(_)) => Ok(()),
+        match self.launch.wait_timeout(LOOK) {
+            Err(WaitError::StillRunning { .. }) => Ok(()),
             Err(error) => Err(error.into()),
             Ok(()) => Err(self.end.because(Failure::lost("the server's kernel ended by itself"))),
         }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use gpunet_apps::failure::Failure;
 use gpunet_apps::gpu::open_with;
 use gpunet_apps::stop::Stop;
-use gpunet_host::{Gpu, Launch, LaunchError, Module, Net, Shape, TransportChoice};
+use gpunet_host::{Gpu, Launch, Module, Net, Shape, Task, TransportChoice, WaitError};
 use gpunet_kv::{State, Store, kv_server};
 use gpunet_serve::{Memory, Options as ServeOptions};
 use gpunet_terminal::output::say;
@@ -90,12 +90,12 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
 fn end(tables: &Tables, launch: &Launch, asked: bool, drain: Duration) -> Result<(), Failure> {
     if asked {
         tables.stop()?;
-        match launch.wait_for(drain.saturating_add(LEAVE)) {
-            Err(LaunchError::StillRunning(_)) => launch.abort(),
+        match launch.wait_timeout(drain.saturating_add(LEAVE)) {
+            Err(WaitError::StillRunning { .. }) => launch.abort(),
             outcome => return Ok(outcome?),
         }
     }
-    launch.wait_for(LEAVE)?;
+    launch.wait_timeout(LEAVE)?;
     let errno = tables.ended_by()?;
     match (asked, errno) {
         (true, _) => Err(Failure::lost("the kernel did not end in order, and was stopped")),

@@ -4,7 +4,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use gpunet_apps::failure::Failure;
-use gpunet_host::{Batch, Buffer, Completions, Handle, Net, OpError, Shape, StreamQueue};
+use gpunet_host::{Batch, Buffer, Completions, Handle, Net, Shape, StreamQueue, Task};
 use gpunet_kernels::exchange::{Exchange, STATE, WRONG, consume, exchange_rounds, produce};
 
 use crate::options::Mode;
@@ -25,10 +25,6 @@ pub(crate) struct Rounds<'a> {
     shape: Shape,
     threads: u32,
     timeout: Duration,
-}
-
-fn of_operation(error: OpError) -> Failure {
-    Failure::lost(error.to_string())
 }
 
 impl<'a> Rounds<'a> {
@@ -132,9 +128,9 @@ impl<'a> Rounds<'a> {
         let mut posted = Vec::<Completions>::with_capacity(AHEAD);
         for _ in 0..rounds {
             if posted.len() == AHEAD {
-                posted[AHEAD / 2 - 1].wait(self.timeout * 10).map_err(of_operation)?;
+                posted[AHEAD / 2 - 1].wait_timeout(self.timeout * 10)?;
                 for done in posted.drain(..AHEAD / 2) {
-                    done.wait(self.timeout * 10).map_err(of_operation)?;
+                    done.wait_timeout(self.timeout * 10)?;
                 }
             }
             self.queue.launch(produce, self.shape, (self.exchange(),))?;
@@ -142,7 +138,7 @@ impl<'a> Rounds<'a> {
             self.queue.launch(consume, self.shape, (self.exchange(),))?;
         }
         for post in posted {
-            post.wait(self.timeout * 10).map_err(of_operation)?;
+            post.wait_timeout(self.timeout * 10)?;
         }
         self.idle()
     }
@@ -160,10 +156,10 @@ impl<'a> Rounds<'a> {
             if let Some(earlier) = round.checked_sub(AHEAD as u32 / 2)
                 && round.is_multiple_of(AHEAD as u32 / 2)
             {
-                graph.wait(earlier, self.timeout * 10).map_err(of_operation)?;
+                graph.wait_launch(earlier, self.timeout * 10)?;
             }
         }
-        graph.wait(rounds, self.timeout * 10).map_err(of_operation)?;
+        graph.wait_launch(rounds, self.timeout * 10)?;
         self.idle()
     }
 
@@ -172,7 +168,7 @@ impl<'a> Rounds<'a> {
         let shape = Shape::new(1, self.threads);
         let arguments = (self.exchange(), &prepared, rounds);
         self.queue.launch(exchange_rounds, shape, arguments)?;
-        prepared.wait(rounds, self.timeout * 100).map_err(of_operation)?;
+        prepared.wait_runs(rounds, self.timeout * 100)?;
         self.idle()
     }
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use gpunet_apps::failure::Failure;
-use gpunet_host::{GpuKind, Handle, Net, Shape, StreamQueue};
+use gpunet_host::{GpuKind, Handle, Net, Shape, StreamQueue, Task};
 use gpunet_kernels::exchange::busy;
 
 use crate::modes::Rounds;
@@ -23,7 +23,7 @@ pub(crate) fn measure(
     let batch = rounds.batch(socket)?;
     let exchange = || -> Result<(), Failure> {
         let done = rounds.queue.post(&batch)?;
-        done.wait(timeout).map_err(|error| Failure::lost(error.to_string()))
+        Ok(done.wait_timeout(timeout)?)
     };
     exchange()?;
     let exchange_time = median(&mut || exchange())?;

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use gpunet_e2e::{Flags, Handle, Job, Script, Started, any_port, eventually, peer};
-use gpunet_host::Net;
+use gpunet_host::{Net, Task};
 
 /// Bytes of the messages of each stream: packets, the longest of them, beyond it, beyond the ring.
 const LENGTHS: [usize; 4] = [16, 64, 900, 30_000];

@@ -4,7 +4,7 @@
 use gpunet_e2e::{deadline, gpu, net};
 use gpunet_e2e_kernels::buffers::{Sum, add_when_told};
 use gpunet_host::gpu::EmulatedOptions;
-use gpunet_host::{Gpu, GpuChoice, GpuError, NetError, Shape};
+use gpunet_host::{Gpu, GpuChoice, GpuError, NetError, Shape, Task};
 
 const LEN: usize = 5000;
 
@@ -55,7 +55,7 @@ fn a_buffer_of_nothing_goes_to_a_kernel_too() {
     go.write(0, &[1]).expect("in bounds");
     let sum = Sum::launch_arg(&none, 1);
     let launch = net.launch(add_when_told, shape(), (sum, &go, &none)).expect("it starts");
-    launch.wait_for(deadline()).expect("it ends");
+    launch.wait_timeout(deadline()).expect("it ends");
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn a_kernel_reads_and_writes_what_the_program_passes() {
     // One struct for two launches.
     for added in [5, 10] {
         let launch = net.launch(add_when_told, shape(), (&sum, &go, &results)).expect("it starts");
-        launch.wait_for(deadline()).expect("it ends");
+        launch.wait_timeout(deadline()).expect("it ends");
         let expected: Vec<u64> = numbers().iter().map(|number| number + added).collect();
         assert_eq!(input.to_vec().expect("all of it"), expected);
         assert_eq!(results.to_vec().expect("all of it"), expected);
@@ -122,5 +122,5 @@ fn a_buffer_of_another_gpu_is_refused() {
     // Nothing of it is left behind.
     let sum = Sum::launch_arg(&here, 1);
     let launch = net.launch(add_when_told, shape(), (sum, &go, &here)).expect("it starts");
-    launch.wait_for(deadline()).expect("it ends");
+    launch.wait_timeout(deadline()).expect("it ends");
 }

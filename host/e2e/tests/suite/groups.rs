@@ -5,8 +5,8 @@ use std::net::{TcpListener, TcpStream};
 
 use gpunet_e2e::job::Who;
 use gpunet_e2e::{Job, Script, Space, net, net_builder, one_call, peer, timeout};
-use gpunet_host::Shape;
 use gpunet_host::gpu::Dim3;
+use gpunet_host::{Shape, Task};
 
 const SIZES: [u64; 9] = [1, 15, 16, 31, 33, 255, 1024, 4097, 9001];
 
@@ -142,7 +142,7 @@ fn lanes_that_part_before_a_call_enter_it_together() {
         let launch = net.launch(one_call, shape, (handle, ROUNDS as u64)).expect("it starts");
         let mut bytes = vec![0; ROUNDS * threads as usize + 1];
         far.read_exact(&mut bytes).expect("all rounds");
-        launch.wait_for(timeout()).expect("it ends");
+        launch.wait_timeout(timeout()).expect("it ends");
         for (at, byte) in bytes[..ROUNDS * threads as usize].iter().enumerate() {
             let (round, thread) = (at / threads as usize, at % threads as usize);
             let expected = if thread.is_multiple_of(2) { round as u8 } else { 0 };

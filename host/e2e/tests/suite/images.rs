@@ -17,8 +17,8 @@ use gpunet_e2e::{
 };
 use gpunet_host::gpu::{EmulatedOptions, KernelRecord};
 use gpunet_host::{
-    Gpu, GpuChoice, GpuError, Image, KernelError, LaunchError, LoadedImage, Net, NetError,
-    RawArguments, RawKernel, Shape,
+    Gpu, GpuChoice, GpuError, Image, KernelError, LoadedImage, Net, NetError, RawArguments,
+    RawKernel, Shape, Task, WaitError,
 };
 
 gpunet_device::export_c_abi!();
@@ -104,7 +104,7 @@ fn a_kernel_of_a_shared_object_serves_a_client() {
         position += length as u64;
     }
     drop(client);
-    served.wait_for(deadline()).expect("it ends");
+    served.wait_timeout(deadline()).expect("it ends");
     assert_eq!(result.to_vec().expect("all of it"), [0]);
 }
 
@@ -121,7 +121,7 @@ fn structs_and_numbers_arrive_as_they_were_given() {
     for _ in 0..2 {
         launch(&net, &image, "add", &arguments)
             .expect("it starts")
-            .wait_for(deadline())
+            .wait_timeout(deadline())
             .expect("it ends");
     }
     assert_eq!(sum.to_vec().expect("all of it"), [2 * 400_000_042]);
@@ -190,7 +190,7 @@ fn arguments_of_other_sizes_are_refused() {
     }
     launch(&net, &image, "add", &few.value(1_u32))
         .expect("it starts")
-        .wait_for(deadline())
+        .wait_timeout(deadline())
         .expect("it ends");
     assert_eq!(sum.to_vec().expect("all of it"), [1]);
 }
@@ -202,8 +202,8 @@ fn faults_and_disagreement_name_lines_of_the_kernel() {
         let Some(image) = kernels(&gpu) else { return };
         let net = net_builder_on(&gpu).build().expect("a net");
         let started = launch(&net, &image, kernel, &RawArguments::new()).expect("it starts");
-        let error = started.wait_for(deadline()).expect_err("it faults");
-        assert!(matches!(error, LaunchError::Kernel(_)), "{error}");
+        let error = started.wait_timeout(deadline()).expect_err("it faults");
+        assert!(matches!(error, WaitError::Kernel(_)), "{error}");
         assert!(error.to_string().contains(expected), "{error}");
     }
 }
@@ -310,11 +310,12 @@ fn functions_of_the_program_are_kernels() {
     let word = AtomicU32::new(0);
     let arguments = RawArguments::new().value((&raw const word).expose_provenance() as u64);
     let set = launch(&net, &image, "set", &arguments).expect("it starts");
-    set.wait_for(deadline()).expect("it ends");
+    set.wait_timeout(deadline()).expect("it ends");
     assert_eq!(word.load(Ordering::SeqCst), 64);
-    let error = launch(&net, &image, "panics", &arguments).expect("it starts").wait_for(deadline());
+    let error =
+        launch(&net, &image, "panics", &arguments).expect("it starts").wait_timeout(deadline());
     let error = error.expect_err("it panics");
-    let LaunchError::Kernel(KernelError::Fault { message, .. }) = &error else { panic!("{error}") };
+    let WaitError::Kernel(KernelError::Fault { message, .. }) = &error else { panic!("{error}") };
     assert!(message.contains("a function of the program's"), "{message}");
     // SAFETY: never called.
     let twice = unsafe { RawKernel::new("a", self::set, [16], None) };
@@ -366,8 +367,8 @@ fn a_net_that_goes_first_ends_its_kernels_and_lets_memory_go() {
     drop(arguments);
     // It does not ask whether it is to stop: the net kills it.
     drop(net);
-    let error = launch.wait_for(deadline()).expect_err("it is killed");
-    assert!(matches!(error, LaunchError::Kernel(KernelError::Killed { .. })), "{error}");
+    let error = launch.wait_timeout(deadline()).expect_err("it is killed");
+    assert!(matches!(error, WaitError::Kernel(KernelError::Killed { .. })), "{error}");
     drop(launch);
     gone.recv_timeout(deadline()).expect("nothing uses it");
 }
@@ -387,10 +388,10 @@ fn a_socket_among_the_arguments_is_the_launches() {
     let other = launch(&net, &image, "waits", &other).expect("it starts");
     let arguments = RawArguments::new().socket(listener);
     let failed = launch(&net, &image, "panics", &arguments).expect("it starts");
-    failed.wait_for(deadline()).expect_err("it panics");
+    failed.wait_timeout(deadline()).expect_err("it panics");
     assert!(eventually(|| net.statistics().sockets == 0), "the listener is closed");
     word.store(1, Ordering::SeqCst);
-    other.wait_for(deadline()).expect("it ends");
+    other.wait_timeout(deadline()).expect("it ends");
 }
 
 /// Kernels of an object without unwind tables, as functions: what a compiler at run time gives.
@@ -426,7 +427,7 @@ fn kernels_that_cannot_be_unwound_end_all_the_same() {
     ] {
         let net = net_builder_on(&gpu).build().expect("a net");
         let started = launch(&net, &image, kernel, &RawArguments::new()).expect("it starts");
-        let error = started.wait_for(deadline()).expect_err("it faults");
+        let error = started.wait_timeout(deadline()).expect_err("it faults");
         assert!(error.to_string().contains(expected), "{error}");
     }
     // One that is killed in a call of its own, and one that is stopped in a call of the library.
@@ -440,13 +441,16 @@ fn kernels_that_cannot_be_unwound_end_all_the_same() {
     let serves = RawArguments::new().socket(listener).buffer(&result);
     let serves = launch(&net, &image, "echo", &serves).expect("it starts");
     drop(net);
-    serves.wait_for(deadline()).expect("it returns");
+    serves.wait_timeout(deadline()).expect("it returns");
     assert_eq!(result.to_vec().expect("all of it"), [-i64::from(Errno::ECANCELED.0)]);
-    let error = spins.wait_for(deadline()).expect_err("it is killed");
-    assert!(matches!(error, LaunchError::Kernel(KernelError::Killed { .. })), "{error}");
+    let error = spins.wait_timeout(deadline()).expect_err("it is killed");
+    assert!(matches!(error, WaitError::Kernel(KernelError::Killed { .. })), "{error}");
     // The GPU is well.
     let net = net_builder_on(&gpu).build().expect("a net");
     word.store(1, Ordering::SeqCst);
     let again = RawArguments::new().value(address);
-    launch(&net, &image, "spin", &again).expect("it starts").wait_for(deadline()).expect("it ends");
+    launch(&net, &image, "spin", &again)
+        .expect("it starts")
+        .wait_timeout(deadline())
+        .expect("it ends");
 }

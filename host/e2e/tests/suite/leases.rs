@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use gpunet_e2e::{Errno, any_port, deadline, eventually, net_builder_on, peer, soon};
 use gpunet_host::{
-    Buffer, Gpu, GpuError, GpuStream, Handle, KernelError, LaunchError, Lease, LeaseKernel,
-    LoadedImage, Net, NetError, RawArguments, Shape,
+    Buffer, Gpu, GpuError, GpuStream, Handle, KernelError, Lease, LeaseKernel, LoadedImage, Net,
+    NetError, RawArguments, Shape, Task, WaitError,
 };
 
 use super::images::{NotifiesDrop, emulated, is_reached, kernels};
@@ -89,20 +89,20 @@ fn kernels_of_two_streams_run_under_one_lease() {
     peer::receive(&mut client, 0, 100);
     assert!(eventually(|| sum.to_vec().expect("all of it") == [55]));
     // It lasts until it is closed and what is there is done.
-    assert!(matches!(lease.wait(50 * MS), Err(LaunchError::StillRunning(_))));
+    assert!(matches!(lease.wait_timeout(50 * MS), Err(WaitError::StillRunning { .. })));
     lease.close();
     assert!(!lease.is_finished(), "a client is served");
     let closed = put(&lease, 1, &world.image, "add", &adds(&sum, 1));
     assert!(matches!(closed, Err(NetError::LeaseClosed)), "{closed:?}");
     drop(client);
-    lease.wait(deadline()).expect("all went well");
+    lease.wait_timeout(deadline()).expect("all went well");
     assert!(lease.is_finished());
     assert_eq!(result.to_vec().expect("all of it"), [0]);
     // The net is free for others.
     let args = adds(&sum, 5);
     // SAFETY: what the kernel takes.
     let again = unsafe { world.net.launch_raw(&world.image, "add", shape(), &args) };
-    again.expect("it starts").wait_for(deadline()).expect("it ends");
+    again.expect("it starts").wait_timeout(deadline()).expect("it ends");
     assert_eq!(sum.to_vec().expect("all of it"), [60]);
 }
 
@@ -184,7 +184,7 @@ fn a_lease_is_beside_kernels_that_run() {
     let error = unsafe { world.net.lease(&streams, &[kernel]) }.expect_err("there is no room");
     assert!(error.to_string().contains("beside 4 running kernel(s)"), "{error}");
     word.store(1, Ordering::SeqCst);
-    launches.iter().for_each(|launch| launch.wait_for(deadline()).expect("it ends"));
+    launches.iter().for_each(|launch| launch.wait_timeout(deadline()).expect("it ends"));
     drop(args);
     gone.recv_timeout(deadline()).expect("all have ended");
 }
@@ -200,8 +200,8 @@ fn a_fault_ends_the_lease_and_what_waits_on_its_other_streams() {
     put(&lease, 1, &world.image, "echo", &serves(listener, &result)).expect("it is put there");
     put(&lease, 0, &world.image, "fault", &RawArguments::new()).expect("it is put there");
     let behind = put(&lease, 0, &world.image, "add", &adds(&sum, 1));
-    let error = lease.wait(deadline()).expect_err("it faults");
-    let LaunchError::Kernel(KernelError::Fault { kernel, message, .. }) = &error else {
+    let error = lease.wait_timeout(deadline()).expect_err("it faults");
+    let WaitError::Kernel(KernelError::Fault { kernel, message, .. }) = &error else {
         panic!("{error}")
     };
     assert!(kernel == "fault" && message.contains("no way at fault.cu:7"), "{error}");
@@ -234,14 +234,14 @@ fn an_abort_ends_the_waits_of_its_kernels_alone() {
     put(&well, 0, &world.image, "echo", &serves(other, &result[1])).expect("it is put there");
     lease.abort();
     lease.close();
-    lease.wait(deadline()).expect("they return");
+    lease.wait_timeout(deadline()).expect("they return");
     assert_eq!(result[0].to_vec().expect("all of it"), [-i64::from(Errno::ECANCELED.0)]);
     let mut client = peer::connect(address);
     peer::send(&mut client, 0, 10);
     peer::receive(&mut client, 0, 10);
     drop(client);
     well.close();
-    well.wait(deadline()).expect("it is not stopped");
+    well.wait_timeout(deadline()).expect("it is not stopped");
     assert_eq!(result[1].to_vec().expect("all of it"), [0]);
     // Nothing happens to one that has ended, nor to what has its number now.
     let again = take(&world, &streams, &["echo"]).expect("it is lent");
@@ -253,7 +253,7 @@ fn an_abort_ends_the_waits_of_its_kernels_alone() {
     peer::receive(&mut client, 0, 10);
     drop(client);
     again.close();
-    again.wait(deadline()).expect("it is not stopped");
+    again.wait_timeout(deadline()).expect("it is not stopped");
     assert_eq!(result[0].to_vec().expect("all of it"), [0]);
 }
 
@@ -292,12 +292,12 @@ fn a_kernel_that_never_ends_is_killed_with_its_net() {
     lease.close();
     lease.abort();
     // It does not ask whether it is to stop.
-    assert!(matches!(lease.wait(100 * MS), Err(LaunchError::StillRunning(_))));
+    assert!(matches!(lease.wait_timeout(100 * MS), Err(WaitError::StillRunning { .. })));
     let begin = Instant::now();
     let World { gpu, net, .. } = world;
     drop(net);
-    let error = lease.wait(deadline()).expect_err("it is killed");
-    assert!(matches!(error, LaunchError::Kernel(KernelError::Killed { .. })), "{error}");
+    let error = lease.wait_timeout(deadline()).expect_err("it is killed");
+    assert!(matches!(error, WaitError::Kernel(KernelError::Killed { .. })), "{error}");
     assert!(begin.elapsed() < 5000 * MS + soon(), "it took {:?}", begin.elapsed());
     gone.recv_timeout(deadline()).expect("its memory goes");
     assert_eq!(sum.to_vec().expect("all of it"), [0], "nothing runs behind it");
@@ -317,8 +317,8 @@ fn a_net_that_goes_ends_its_leases() {
     let begin = Instant::now();
     drop(net);
     assert!(begin.elapsed() < soon(), "it took {:?}", begin.elapsed());
-    lease.wait(deadline()).expect("its kernel returned");
-    idle.wait(deadline()).expect("nothing ran");
+    lease.wait_timeout(deadline()).expect("its kernel returned");
+    idle.wait_timeout(deadline()).expect("nothing ran");
     assert_eq!(result.to_vec().expect("all of it"), [-i64::from(Errno::ECANCELED.0)]);
     let more = put(&lease, 0, &image, "echo", &serves(listener, &result));
     assert!(matches!(more, Err(NetError::LeaseClosed)), "{more:?}");
@@ -335,12 +335,12 @@ fn leases_leave_streams_to_others() {
     let error = take(&world, &streams[29..32], &["add"]).expect_err("there is no room");
     assert!(matches!(error, NetError::Gpu(GpuError::TooManyStreams { .. })), "{error}");
     lease.close();
-    lease.wait(deadline()).expect("nothing ran");
+    lease.wait_timeout(deadline()).expect("nothing ran");
     let again = take(&world, &streams[2..32], &["add"]).expect("they are free");
     let sum = world.gpu.buffer(1).expect("memory");
     for stream in 0..30 {
         put(&again, stream, &world.image, "add", &adds(&sum, 0)).expect("each has its queue");
     }
     again.close();
-    again.wait(deadline()).expect("all went well");
+    again.wait_timeout(deadline()).expect("all went well");
 }

@@ -11,7 +11,7 @@ use gpunet_e2e::{
     eventually, flags, is_local, is_rdma, net_builder, peer, scaled, scaled_time, skip, slowness,
     timeout,
 };
-use gpunet_host::{Net, Policy};
+use gpunet_host::{Net, Policy, Task};
 
 const MS: Duration = Duration::from_millis(1);
 /// A net whose policy limits bytes has none.

@@ -7,7 +7,7 @@ use gpunet_e2e::{
     Errno, Job, Script, SocketAddr, any_port, any_port_v6, eventually, is_local, is_rdma, net,
     peer, skip,
 };
-use gpunet_host::{ListenOptions, NetError};
+use gpunet_host::{ListenOptions, NetError, Task};
 
 /// Whether it was refused for the port, in words that help.
 fn port_is_taken(error: &NetError, at: SocketAddr) {

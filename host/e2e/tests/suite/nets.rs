@@ -9,7 +9,7 @@ use gpunet_e2e::{
     is_local, is_rdma, net, net_builder, peer, soon, timeout,
 };
 use gpunet_host::gpu::EmulatedOptions;
-use gpunet_host::{Gpu, GpuChoice, GpuError, LaunchError, Net, NetError, TransportChoice};
+use gpunet_host::{Gpu, GpuChoice, GpuError, Net, NetError, Task, TransportChoice, WaitError};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -150,7 +150,7 @@ fn more_kernels_than_run_at_once() {
     );
     // It took no launch's place, and one that ends makes room.
     waiting[0].launch().abort();
-    waiting[0].launch().wait_for(deadline()).expect("it ends");
+    waiting[0].launch().wait_timeout(deadline()).expect("it ends");
     let last = Job::blocks(32).script(&waits).start(&net);
     net.abort();
     waiting.into_iter().chain([last]).for_each(|started| _ = started.finish());
@@ -291,8 +291,8 @@ fn a_wait_that_gives_up_leaves_the_kernel_running() {
     let mut script = Script::new();
     script.wait_flag(0);
     let started = Job::blocks(32).script(&script).flags(&flags).start(&net);
-    let waited = started.launch().wait_for(50 * MS);
-    assert!(matches!(waited, Err(LaunchError::StillRunning(_))), "{waited:?}");
+    let waited = started.launch().wait_timeout(50 * MS);
+    assert!(matches!(waited, Err(WaitError::StillRunning { .. })), "{waited:?}");
     flags.set(0, 1);
     started.finish();
 }
@@ -376,7 +376,7 @@ fn a_gpu_that_runs_kernels_of_nets_that_are_gone() {
     assert!(begin.elapsed() < 5 * SECOND + soon(), "it took {:?}", begin.elapsed());
     let (ended, _) = kernel.end();
     assert!(
-        matches!(ended, Err(LaunchError::Kernel(gpunet_host::KernelError::Killed { .. }))),
+        matches!(ended, Err(WaitError::Kernel(gpunet_host::KernelError::Killed { .. }))),
         "{ended:?}"
     );
 }

@@ -14,14 +14,16 @@ use gpunet_e2e::{
     net, net_builder, peer, raise_file_limit, scaled_time, soon, timeout,
 };
 use gpunet_e2e_kernels::queues::step;
-use gpunet_host::{Batch, Completions, Condition, GpuError, NetError, OpError, Shape, StreamQueue};
+use gpunet_host::{
+    Batch, Completions, Condition, GpuError, NetError, Shape, StreamQueue, Task, WaitError,
+};
 
 const MS: Duration = Duration::from_millis(1);
 
 /// How the only operation of a post failed.
 fn failure(done: &Completions) -> Errno {
-    match done.wait(deadline()) {
-        Err(OpError::Failed { index: 0, errno }) => errno,
+    match done.wait_timeout(deadline()) {
+        Err(WaitError::Operation { index: 0, errno }) => errno,
         other => panic!("it does not fail: {other:?}"),
     }
 }
@@ -50,8 +52,8 @@ fn messages_of_odd_sizes_and_places_arrive_whole() {
             let sends = sending.send(socket, &sent, from..from + size).expect("it is queued");
             let receives =
                 receiving.receive(socket, &received, to..to + size).expect("it is queued");
-            sends.wait(deadline()).expect("it is sent");
-            receives.wait(deadline()).expect("it arrives");
+            sends.wait_timeout(deadline()).expect("it is sent");
+            receives.wait_timeout(deadline()).expect("it arrives");
             let got = received.to_vec().expect("all of it");
             assert!(got[to..to + size] == bytes[from..from + size], "{size} bytes {from} to {to}");
             let around = got[..to].iter().chain(&got[to + size..]);
@@ -102,7 +104,7 @@ fn a_socket_that_is_closed_under_operations() {
     assert!(eventually(|| started.load(0) == 1));
     std::thread::sleep(5 * MS);
     close(&net, socket);
-    done.wait(deadline()).expect_err("it is closed");
+    done.wait_timeout(deadline()).expect_err("it is closed");
     assert_eq!(done.statuses(), [Some(Ok(())), Some(Err(Errno::EBADF)), Some(Err(Errno::EBADF))]);
     assert_eq!(failure(&second.send(socket, &bytes, ..1).expect("it is queued")), Errno::EBADF);
     assert_eq!(failure(&second.send(socket, &bytes, ..0).expect("it is queued")), Errno::EBADF);
@@ -166,7 +168,7 @@ fn a_socket_s_mark_is_its_own() {
     batch.receive(old, &bytes, ..).expect("in bounds");
     batch.receive(new, &bytes, ..).expect("in bounds");
     let done = queue.post(&batch).expect("it is queued");
-    done.wait(deadline()).expect_err("nobody sends");
+    done.wait_timeout(deadline()).expect_err("nobody sends");
     let wanted = [Errno::ETIMEDOUT, Errno::EBADF, Errno::ECANCELED].map(|errno| Some(Err(errno)));
     assert_eq!(done.statuses(), wanted);
     // And one that never was does not spoil a socket that is well.
@@ -175,7 +177,7 @@ fn a_socket_s_mark_is_its_own() {
     for handle in [never, Handle::new(well.shard(), well.slot() + 512, well.generation())] {
         assert_eq!(failure(&queue.send(handle, &bytes, ..).expect("queued")), Errno::EBADF);
     }
-    queue.send(well, &bytes, ..).expect("queued").wait(deadline()).expect("it is sent");
+    queue.send(well, &bytes, ..).expect("queued").wait_timeout(deadline()).expect("it is sent");
 }
 
 #[test]
@@ -195,7 +197,7 @@ fn an_operation_leaves_a_socket_its_timeouts() {
     let mut batch = Batch::new();
     batch.send(socket, &bytes, ..).expect("in bounds");
     batch.receive(socket, &bytes, ..).expect("in bounds");
-    queue.post(&batch).expect("it is queued").wait(deadline()).expect("all arrive");
+    queue.post(&batch).expect("it is queued").wait_timeout(deadline()).expect("all arrive");
     let late =
         Batch::new().timeout(20 * MS).receive(socket, &bytes, ..).expect("in bounds").clone();
     assert_eq!(failure(&queue.post(&late).expect("it is queued")), Errno::ETIMEDOUT);
@@ -226,7 +228,7 @@ fn two_queues_send_on_one_socket_at_once() {
                 let posts: Vec<_> = (0..POSTS)
                     .map(|_| queue.send(socket, &bytes, ..).expect("it is queued"))
                     .collect();
-                posts.iter().for_each(|post| post.wait(deadline()).expect("it is sent"));
+                posts.iter().for_each(|post| post.wait_timeout(deadline()).expect("it is sent"));
             });
         }
     });
@@ -255,7 +257,7 @@ fn launches_of_a_graph_are_numbered_in_order() {
                 for _ in 0..25 {
                     let launch = graph.launch().expect("it is queued");
                     sum.fetch_add(launch.into(), Ordering::Relaxed);
-                    graph.wait(launch, deadline()).expect("it is written");
+                    graph.wait_launch(launch, deadline()).expect("it is written");
                     assert!(graph.statuses()[0].0 >= launch);
                 }
             });
@@ -303,7 +305,8 @@ fn a_net_that_goes_while_threads_post() {
                         }
                     };
                     assert!(matches!(error, NetError::Gone), "{error}");
-                    let last = last.map(|done| (done.wait(deadline()).err(), done.is_done()));
+                    let last =
+                        last.map(|done| (done.wait_timeout(deadline()).err(), done.is_finished()));
                     assert!(last.is_none_or(|(_, done)| done), "what is queued ends");
                     assert!(queue.stream().wait(deadline()).expect("nothing faults"));
                 })
@@ -354,7 +357,7 @@ fn everything_goes_in_any_order() {
             drawn = drawn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             drop(things.swap_remove((drawn >> 33) as usize % things.len()));
         }
-        done.wait(deadline()).expect_err("nobody sends or sets anything");
-        assert!(done.is_done(), "order {order}: {done:?}");
+        done.wait_timeout(deadline()).expect_err("nobody sends or sets anything");
+        assert!(done.is_finished(), "order {order}: {done:?}");
     }
 }

@@ -12,7 +12,7 @@ use gpunet_e2e::{
 };
 use gpunet_e2e_kernels::queues::{run_prepared, step};
 use gpunet_host::gpu::EmulatedOptions;
-use gpunet_host::{Batch, Condition, Gpu, GpuChoice, GpuError, NetError, OpError, Shape};
+use gpunet_host::{Batch, Condition, Gpu, GpuChoice, GpuError, NetError, Shape, Task, WaitError};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -40,7 +40,7 @@ fn kernels_and_messages_keep_their_order() {
         }
         let done = queue.post(&exchange).expect("it is queued");
         queue.launch(step, Shape::new(1, 32), (&received,)).expect("it fits");
-        done.wait(deadline()).expect("all arrive");
+        done.wait_timeout(deadline()).expect("all arrive");
         assert!(queue.stream().wait(deadline()).expect("nothing faults"));
         let wanted: Vec<u32> = numbers.iter().map(|number| stepped(stepped(*number))).collect();
         assert_eq!(received.to_vec().expect("all of it"), wanted, "{len} numbers");
@@ -62,7 +62,7 @@ fn batches_of_every_length_run_in_order() {
         }
         let done = queue.post(&batch).expect("it is queued");
         assert_eq!(done.len(), 2 * pairs as usize);
-        done.wait(deadline()).expect("all arrive");
+        done.wait_timeout(deadline()).expect("all arrive");
         let got = words.to_vec().expect("all of it");
         let pairs = pairs as usize;
         assert_eq!(got[128..128 + pairs], numbers[..pairs], "{pairs} pairs");
@@ -73,8 +73,8 @@ fn batches_of_every_length_run_in_order() {
     }
     let refused = batch.send(socket, &words, ..0).expect_err("it is full");
     assert!(matches!(refused, NetError::TooManyOperations { possible: 255, .. }), "{refused}");
-    queue.post(&batch).expect("it is queued").wait(deadline()).expect("nothing is sent");
-    queue.post(&Batch::new()).expect("nothing").wait(deadline()).expect("nothing fails");
+    queue.post(&batch).expect("it is queued").wait_timeout(deadline()).expect("nothing is sent");
+    queue.post(&Batch::new()).expect("nothing").wait_timeout(deadline()).expect("nothing fails");
     let beyond =
         Batch::new().send(socket, &words, 200..300).expect_err("it is too long").to_string();
     assert!(beyond.contains("of 256 elements"), "{beyond}");
@@ -117,7 +117,7 @@ fn words_are_waited_for_and_written() {
         wide.store(0, after as i32 as u64);
         assert!(eventually(|| wide.load(1) == 3), "{condition:?}");
         on_gpu.write(0, &[after as i32 as u64]).expect("in bounds");
-        done.wait(deadline()).expect("all hold");
+        done.wait_timeout(deadline()).expect("all hold");
         assert_eq!(on_gpu.to_vec().expect("all of it")[1], 4);
         wide.store(1, 0);
         narrow.store(1, 0);
@@ -142,9 +142,12 @@ fn a_deadline_ends_an_operation_and_later_ones_of_the_socket() {
     batch.receive(echoing, &bytes, ..8).expect("in bounds");
     let begin = Instant::now();
     let done = queue.post(&batch).expect("it is queued");
-    let failed = done.wait(deadline()).expect_err("nobody sends");
+    let failed = done.wait_timeout(deadline()).expect_err("nobody sends");
     let errno = Errno::ETIMEDOUT;
-    assert!(matches!(failed, OpError::Failed { index: 0, errno: it } if it == errno), "{failed}");
+    assert!(
+        matches!(failed, WaitError::Operation { index: 0, errno: it } if it == errno),
+        "{failed}"
+    );
     assert!(begin.elapsed() >= scaled_time(100 * MS), "both deadlines pass");
     let wanted = [
         Some(Err(Errno::ETIMEDOUT)),
@@ -159,13 +162,16 @@ fn a_deadline_ends_an_operation_and_later_ones_of_the_socket() {
     assert_eq!(done.statuses(), wanted);
     // On another queue as well, at once.
     let (other, begin) = (gpunet_e2e::queued::queue(&net), Instant::now());
-    let failed = other.receive(quiet, &bytes, ..1).expect("it is queued").wait(deadline());
-    assert!(matches!(failed, Err(OpError::Failed { errno: Errno::ECANCELED, .. })), "{failed:?}");
+    let failed = other.receive(quiet, &bytes, ..1).expect("it is queued").wait_timeout(deadline());
+    assert!(
+        matches!(failed, Err(WaitError::Operation { errno: Errno::ECANCELED, .. })),
+        "{failed:?}"
+    );
     assert!(begin.elapsed() < deadline() / 2);
     other
         .receive(Handle::NONE, &bytes, ..1)
         .expect("it is queued")
-        .wait(deadline())
+        .wait_timeout(deadline())
         .expect_err("none");
 }
 
@@ -187,8 +193,8 @@ fn a_peer_that_goes_in_the_middle_of_a_batch() {
     }
     let done = queue.post(&batch).expect("it is queued");
     served.result();
-    let failed = done.wait(deadline()).expect_err("the peer is gone");
-    assert!(matches!(failed, OpError::Failed { index: 40, .. }), "{failed}");
+    let failed = done.wait_timeout(deadline()).expect_err("the peer is gone");
+    assert!(matches!(failed, WaitError::Operation { index: 40, .. }), "{failed}");
     let statuses = done.statuses();
     assert_eq!(statuses[..40], [Some(Ok(())); 40]);
     assert_eq!(statuses[40], Some(Err(Errno::EPIPE)));
@@ -216,12 +222,12 @@ fn a_graph_runs_again_and_again() {
         assert_eq!(graph.launch().expect("it is queued"), run);
         wanted = stepped(wanted);
         if run % 5 == 0 {
-            graph.wait(run, deadline()).expect("all arrive");
+            graph.wait_launch(run, deadline()).expect("all arrive");
             assert!(graph.statuses().iter().all(|status| *status == (run, Ok(()))), "{graph:?}");
             assert_eq!(numbers.to_vec().expect("all of it"), [wanted; 100]);
         }
     }
-    graph.wait(21, 20 * MS).expect_err("it was not launched");
+    graph.wait_launch(21, 20 * MS).expect_err("it was not launched");
 }
 
 #[test]
@@ -243,12 +249,15 @@ fn a_kernel_runs_operations_that_were_prepared() {
     assert!(prepared.statuses().iter().all(|(runs, _)| *runs == 0));
     results.write(0, &[1; 6]).expect("in bounds");
     let launch = net.launch(run_prepared, Shape::new(1, 64), (&prepared, &results, 3_u32));
-    launch.expect("it starts").wait_for(deadline()).expect("it ends");
+    launch.expect("it starts").wait_timeout(deadline()).expect("it ends");
     let (late, none) = (Errno::ETIMEDOUT.negative(), Errno::EINVAL.negative());
     assert_eq!(results.to_vec().expect("all of it"), [0, 0, 0, 0, late, none]);
     assert_eq!(received.to_vec().expect("all of it"), peer::bytes(7, 0, 600));
-    let failed = prepared.wait(3, deadline()).expect_err("nobody sets the flag");
-    assert!(matches!(failed, OpError::Failed { index: 4, errno: Errno::ETIMEDOUT }), "{failed}");
+    let failed = prepared.wait_runs(3, deadline()).expect_err("nobody sets the flag");
+    assert!(
+        matches!(failed, WaitError::Operation { index: 4, errno: Errno::ETIMEDOUT }),
+        "{failed}"
+    );
     assert!(prepared.statuses().iter().all(|(runs, _)| *runs == 3));
 }
 
@@ -274,7 +283,7 @@ fn order_and_data_whatever_the_interleaving() {
             posts.push(queue.post(&exchange).expect("it is queued"));
         }
         for post in posts {
-            post.wait(deadline()).expect("all arrive");
+            post.wait_timeout(deadline()).expect("all arrive");
         }
         let wanted: Vec<u32> = numbers.iter().map(|it| stepped(stepped(stepped(*it)))).collect();
         assert_eq!(received.to_vec().expect("all of it"), wanted, "seed {seed}");
@@ -299,7 +308,7 @@ fn many_streams_and_sockets_at_once() {
         }
     }
     for (round, post) in posts {
-        post.wait(deadline()).unwrap_or_else(|error| panic!("round {round}: {error}"));
+        post.wait_timeout(deadline()).unwrap_or_else(|error| panic!("round {round}: {error}"));
     }
     let wanted = (0..5).fold(0, |number, _| stepped(number));
     for buffer in &buffers {
@@ -333,7 +342,7 @@ fn what_goes_while_operations_are_queued() {
             }
             2 => {
                 queue.abort();
-                done.wait(deadline()).expect_err("it is stopped");
+                done.wait_timeout(deadline()).expect_err("it is stopped");
                 assert_eq!(done.statuses(), stopped);
                 continue;
             }
@@ -341,7 +350,7 @@ fn what_goes_while_operations_are_queued() {
             3 => {
                 drop(done);
                 let later = queue.post(&Batch::new()).expect("it is queued");
-                later.wait(deadline()).expect("there is nothing to do");
+                later.wait_timeout(deadline()).expect("there is nothing to do");
                 assert!(queue.stream().wait(deadline()).expect("nothing faults"));
                 continue;
             }
@@ -352,7 +361,7 @@ fn what_goes_while_operations_are_queued() {
                 continue;
             }
         }
-        done.wait(deadline()).expect_err("nobody sends");
+        done.wait_timeout(deadline()).expect_err("nobody sends");
         let canceled = Some(Err(Errno::ECANCELED));
         assert_eq!(done.statuses(), [Some(Err(Errno::ETIMEDOUT)), canceled, canceled]);
         // The launch of the queue has ended.
@@ -383,13 +392,13 @@ fn statuses_are_used_again() {
     };
     assert!(matches!(full, NetError::TooManyOperations { possible: 4096, .. }), "{full}");
     go.store(0, 1);
-    held.wait(deadline()).expect("it holds");
+    held.wait_timeout(deadline()).expect("it holds");
     assert!(queue.stream().wait(deadline()).expect("nothing faults"));
     for _ in 0..20 {
         queue
             .post(&batch)
             .expect("there are some again")
-            .wait(deadline())
+            .wait_timeout(deadline())
             .expect("they are written");
     }
 }
@@ -419,7 +428,11 @@ fn an_idle_queue_lets_the_proxy_sleep() {
     let socket = net.hand_over(near.expect("it listens")).expect("it is taken");
     let (mut far, _) = listener.accept().expect("it connected");
     let queue = queue(&net);
-    queue.send(socket, &bytes, ..).expect("it is queued").wait(deadline()).expect("it goes");
+    queue
+        .send(socket, &bytes, ..)
+        .expect("it is queued")
+        .wait_timeout(deadline())
+        .expect("it goes");
     far.read_exact(&mut [0; 10]).expect("it arrives");
     assert!(queue.stream().wait(deadline()).expect("nothing faults"));
     let mut turns = 0;
@@ -430,7 +443,11 @@ fn an_idle_queue_lets_the_proxy_sleep() {
         turns < 500
     };
     assert!(eventually(is_idle), "{turns} turns of the proxy in 100 ms");
-    queue.send(socket, &bytes, ..).expect("it is queued").wait(deadline()).expect("it goes");
+    queue
+        .send(socket, &bytes, ..)
+        .expect("it is queued")
+        .wait_timeout(deadline())
+        .expect("it goes");
     // But it knows of the socket.
     assert!(matches!(net.take_back(socket), Err(NetError::Busy)));
     drop(queue);

@@ -7,6 +7,7 @@ use gpunet_e2e::{
     Domain, Folder, Job, Peer, RING, Script, SocketAddr, SocketOption, any_port, deadline,
     eventually, net, net_builder, peer, soon,
 };
+use gpunet_host::Task;
 
 #[test]
 fn options_are_kept() {
@@ -184,7 +185,7 @@ fn a_slow_reader_of_lines_stops_nothing() {
     let mut printed = 0;
     while printed < BUFFER + 100 {
         let started = Job::blocks(32).script(&script).start(&net);
-        started.launch().wait_for(deadline()).expect("it ends");
+        started.launch().wait_timeout(deadline()).expect("it ends");
         started.finish();
         printed += 60;
     }

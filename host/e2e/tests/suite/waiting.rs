@@ -10,6 +10,7 @@ use gpunet_e2e::{
     Domain, Errno, Finished, Job, Peer, RING, Script, SocketOption, about, any_port, at_once,
     flags, is_local, is_rdma, net, net_builder, peer,
 };
+use gpunet_host::Task;
 
 const MS: Duration = Duration::from_millis(1);
 

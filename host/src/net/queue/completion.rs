@@ -8,42 +8,14 @@ use gpunet_device::abi::word::Word;
 use gpunet_device::kernel::Memory;
 use gpunet_device::planted::{Bug, planted};
 
-use crate::gpu::{Gpu, GpuError, HostMemory, KernelError};
-use crate::net::NetError;
-use crate::net::launch::LaunchState;
+use crate::gpu::{Gpu, GpuError, HostMemory};
+use crate::net::state::LaunchState;
+use crate::net::{NetError, Task, WaitError};
 
 /// Polls of a status in a row before sleeps; small exchanges take some ten microseconds.
 const EAGER_POLLS: u32 = 2000;
 /// Between two polls later.
 const POLL_INTERVAL: Duration = Duration::from_micros(20);
-
-/// How an operation failed, or the wait for it.
-#[derive(Clone, thiserror::Error)]
-#[non_exhaustive]
-pub enum OpError {
-    /// The peer's, the system's or the deadline's, as the error number says. ECANCELED: an earlier
-    /// operation on the socket failed, or the net was stopped.
-    #[error("operation {index} failed: {errno}")]
-    Failed {
-        /// Which one of the batch, from 0: the first that did.
-        index: usize,
-        /// How.
-        errno: Errno,
-    },
-    /// Not all are done.
-    #[error("operation {index} is not done after {after:?}")]
-    StillRunning {
-        /// The first that is not.
-        index: usize,
-        /// How long it was waited for.
-        after: Duration,
-    },
-    /// A kernel's fault: nothing more runs on the stream.
-    #[error(transparent)]
-    Kernel(#[from] KernelError),
-}
-
-debug_as_sentence!(OpError);
 
 /// Status words, of a queue or of what runs more than once.
 pub(super) struct Statuses {
@@ -151,13 +123,13 @@ impl StatusSlots {
         ((word >> 32) as u32, outcome)
     }
 
-    /// Waits until each has run so often, at most for so long.
+    /// Waits until each has run so often, at most this long.
     pub(super) fn wait(
         &self,
         runs: u32,
         launch: &LaunchState,
         timeout: Duration,
-    ) -> Result<(), OpError> {
+    ) -> Result<(), WaitError> {
         let begin = Instant::now();
         let (mut index, mut polls) = (0, 0);
         while index < self.len() {
@@ -167,7 +139,7 @@ impl StatusSlots {
                 continue;
             }
             polls += 1;
-            if polls < EAGER_POLLS {
+            if polls < EAGER_POLLS && !timeout.is_zero() {
                 std::hint::spin_loop();
                 continue;
             }
@@ -178,12 +150,12 @@ impl StatusSlots {
             }
             let spent = begin.elapsed();
             if spent >= timeout {
-                return Err(OpError::StillRunning { index, after: timeout });
+                return Err(WaitError::StillRunning { operation: Some(index), after: timeout });
             }
             std::thread::sleep(POLL_INTERVAL.min(timeout - spent));
         }
         let failed =
-            |index| self.status(index).1.err().map(|errno| OpError::Failed { index, errno });
+            |index| self.status(index).1.err().map(|errno| WaitError::Operation { index, errno });
         (0..self.len()).find_map(failed).map_or(Ok(()), Err)
     }
 }
@@ -234,19 +206,15 @@ impl Completions {
     pub fn statuses(&self) -> Vec<Option<Result<(), Errno>>> {
         (0..self.len()).map(|index| self.status(index)).collect()
     }
+}
 
-    /// Whether all are done.
-    #[must_use]
-    pub fn is_done(&self) -> bool {
-        (0..self.len()).all(|index| self.status(index).is_some())
+impl Task for Completions {
+    fn wait_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
+        self.slots.wait(1, &self.launch, timeout)
     }
 
-    /// Waits until all are done, at most so long.
-    ///
-    /// # Errors
-    /// The first that failed, or is not done; a kernel that faulted on the stream.
-    pub fn wait(&self, timeout: Duration) -> Result<(), OpError> {
-        self.slots.wait(1, &self.launch, timeout)
+    fn abort(&self) {
+        self.launch.abort();
     }
 }
 

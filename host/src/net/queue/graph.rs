@@ -8,10 +8,10 @@ use gpunet_device::op::{Op, PreparedOps};
 use gpunet_device::{Errno, Kernel};
 
 use super::completion::{StatusSlots, Statuses};
-use super::{Batch, OpError, StreamQueue};
+use super::{Batch, StreamQueue};
 use crate::gpu::{DeviceMemory, LoadedImage, StreamGraph, StreamKernel};
-use crate::net::launch::LaunchState;
-use crate::net::{NetError, RawArguments, Shape};
+use crate::net::state::LaunchState;
+use crate::net::{NetError, RawArguments, Shape, Task, WaitError};
 
 /// Kernels and operations of a graph, one after the other.
 pub struct GraphBuilder<'a> {
@@ -50,7 +50,13 @@ impl GraphBuilder<'_> {
         shape: Shape,
         arguments: &RawArguments,
     ) -> Result<&mut Self, NetError> {
-        self.kernels.push(self.queue.raw_kernel(image, kernel, shape, arguments)?);
+        self.kernels.push(self.queue.launch.raw_kernel(
+            &self.queue.stream,
+            image,
+            kernel,
+            shape,
+            arguments,
+        )?);
         Ok(self)
     }
 
@@ -133,7 +139,7 @@ impl Graph<'_> {
     pub fn launch(&self) -> Result<u32, NetError> {
         // Numbered in the order of the stream, whichever threads launch it.
         let mut launches = self.launches.lock().unwrap_or_else(PoisonError::into_inner);
-        self.queue.launch.put_on_stream(&self.queue.control, || self.graph.launch())?;
+        self.queue.launch.put_on_stream(|| self.graph.launch())?;
         *launches = launches.wrapping_add(1);
         Ok(*launches)
     }
@@ -144,28 +150,42 @@ impl Graph<'_> {
     /// # Errors
     /// The first operation that failed in the last launch that ran it, or is not done; a kernel that
     /// faulted.
-    pub fn wait(&self, launch: u32, timeout: Duration) -> Result<(), OpError> {
+    pub fn wait_launch(&self, launch: u32, timeout: Duration) -> Result<(), WaitError> {
         let mut before = 0;
         for part in &self.parts {
-            let moved = |error| match error {
-                OpError::Failed { index, errno } => {
-                    OpError::Failed { index: before + index, errno }
+            part.wait(launch, &self.queue.launch, timeout).map_err(|mut error| {
+                if let WaitError::Operation { index, .. }
+                | WaitError::StillRunning { operation: Some(index), .. } = &mut error
+                {
+                    *index += before;
                 }
-                OpError::StillRunning { index, after } => {
-                    OpError::StillRunning { index: before + index, after }
-                }
-                other => other,
-            };
-            part.wait(launch, &self.queue.launch, timeout).map_err(moved)?;
+                error
+            })?;
             before += part.len();
         }
         Ok(())
+    }
+
+    /// The number of the last launch, 0 before the first.
+    #[must_use]
+    pub fn last_launch(&self) -> u32 {
+        *self.launches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How often each operation has run, and how it went the last time.
     #[must_use]
     pub fn statuses(&self) -> Vec<(u32, Result<(), Errno>)> {
         self.parts.iter().flat_map(|part| (0..part.len()).map(|index| part.status(index))).collect()
+    }
+}
+
+impl Task for Graph<'_> {
+    fn wait_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
+        self.wait_launch(self.last_launch(), timeout)
+    }
+
+    fn abort(&self) {
+        self.queue.abort();
     }
 }
 
@@ -194,9 +214,19 @@ impl Prepared {
     /// Waits until each operation has run so often, at most so long.
     ///
     /// # Errors
-    /// As [`Graph::wait`]; of kernels, a fault of the queue's stream alone.
-    pub fn wait(&self, runs: u32, timeout: Duration) -> Result<(), OpError> {
+    /// As [`Graph::wait_launch`]; of kernels, a fault of the queue's stream alone.
+    pub fn wait_runs(&self, runs: u32, timeout: Duration) -> Result<(), WaitError> {
         self.slots.wait(runs, &self.launch, timeout)
+    }
+}
+
+impl Task for Prepared {
+    fn wait_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
+        self.wait_runs(1, timeout)
+    }
+
+    fn abort(&self) {
+        self.launch.abort();
     }
 }
 

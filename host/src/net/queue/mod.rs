@@ -22,23 +22,22 @@ mod graph;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use gpunet_device::abi::errno::Errno;
 use gpunet_device::kernel::{KernelArgs, LaunchArgs, Memory};
 use gpunet_device::op::{OPS_OF_LAUNCH, Op, OpBatch, OpKind, OpWords};
 use gpunet_device::{Handle, Kernel};
 use gpunet_stream_kernels::operations;
 
 pub use batch::{Batch, MAX_BATCH};
-pub use completion::{Completions, OpError};
+pub use completion::Completions;
 pub use graph::{Graph, GraphBuilder, Prepared};
 
 use super::kept::Kept;
-use super::launch::{self, LaunchState, OpenQueue};
-use super::{Net, NetError, RawArguments, Shape};
+use super::launch;
+use super::state::{LaunchState, Work};
+use super::{Net, NetError, RawArguments, Shape, Task, WaitError};
 use crate::gpu::{
-    self, DeviceMemory, GpuError, GpuKind, GpuStream, Lease, LoadedImage, StreamKernel, Submitted,
+    self, DeviceMemory, GpuError, GpuStream, Lease, LoadedImage, StreamKernel, Submitted,
 };
-use crate::proxy::control::Control;
 use completion::{PostState, StatusSlots, Statuses};
 
 /// How long an operation may take where the program does not say.
@@ -59,16 +58,14 @@ const STATUSES: usize = 4096;
 /// that wants messages whole has one queue for each direction of a socket, or has one queue wait for a word
 /// that the other writes.
 ///
-/// A queue that was stopped stays so: by [`abort`](Self::abort), or by a net whose proxy thread hung
+/// A queue that was stopped stays so: by [`abort`](Task::abort), or by a net whose proxy thread hung
 /// (ENETDOWN), even if that goes on. Every wait of its operations ends at once, and a new queue is well.
 /// After a kernel's fault nothing more runs on the stream: posts are refused
 /// ([`GpuError::StreamFailed`], or [`GpuError::ContextLost`] on CUDA), and
-/// [`Completions::wait`] gives [`OpError::Kernel`].
+/// waits for operations give [`WaitError::Kernel`].
 pub struct StreamQueue {
     stream: GpuStream,
     launch: Arc<LaunchState>,
-    control: Arc<Control>,
-    device_net: gpunet_device::Net,
     statuses: Arc<Statuses>,
     latches: Arc<DeviceMemory>,
     timeout: Duration,
@@ -83,32 +80,15 @@ impl Net {
     /// A stream of another GPU, one whose kernel has faulted ([`GpuError::StreamFailed`]), what the GPU
     /// refuses, or a net that is of no more use.
     pub fn queue(&self, stream: &GpuStream) -> Result<StreamQueue, NetError> {
-        self.check_alive()?;
-        if !stream.gpu().is_same(&self.gpu) {
-            return Err(GpuError::OtherGpu.into());
-        }
-        // The queue's launch would end with that fault, and the net with it.
-        if let Err(error) = stream.is_done() {
-            return Err(GpuError::StreamFailed { cause: error.to_string() }.into());
-        }
+        self.check_streams(std::slice::from_ref(stream))?;
         let statuses = Statuses::new(&self.gpu, STATUSES)?;
         let latches = self.latches()?;
-        let (slot, epoch) = self.take_slot()?;
-        self.shared.memory.clear_stop(slot as usize);
-        // As for launches: a proxy thread that panicked before then has stopped nobody.
-        if let Err(error) = self.check_alive() {
-            self.give_slot_back(slot);
-            return Err(error);
-        }
+        let starting = self.start_launch()?;
         let (running, lease) = Lease::of_queue(stream);
-        let shared = Arc::clone(&self.shared);
-        let queue = Some(OpenQueue::new(lease));
-        let state = LaunchState::new(slot, running, shared, Vec::new(), queue);
+        let work = Work::default();
         Ok(StreamQueue {
             stream: stream.clone(),
-            launch: self.note_launch(state),
-            control: Arc::clone(&self.control),
-            device_net: self.shared.memory.device_net(slot, epoch),
+            launch: starting.run(running, work, Some(lease), Vec::new(), Kept::default()),
             statuses,
             latches,
             timeout: TIMEOUT,
@@ -173,31 +153,8 @@ impl StreamQueue {
         shape: Shape,
         arguments: &RawArguments,
     ) -> Result<(), NetError> {
-        let kernel = self.raw_kernel(image, kernel, shape, arguments)?;
+        let kernel = self.launch.raw_kernel(&self.stream, image, kernel, shape, arguments)?;
         self.submit(&[kernel]).map(drop)
-    }
-
-    /// A kernel of an image, ready for the stream. Its sockets are the queue's from now on.
-    fn raw_kernel(
-        &self,
-        image: &LoadedImage,
-        kernel: &str,
-        shape: Shape,
-        arguments: &RawArguments,
-    ) -> Result<StreamKernel, NetError> {
-        let gpu = self.stream.gpu();
-        let spec = arguments.spec(gpu, (image, kernel, shape), self.device_net)?;
-        let mut kernel = StreamKernel { spec: Arc::new(spec), kept: Vec::new() };
-        self.stream.check(&kernel)?;
-        let kept = Kept::new(arguments.kept());
-        // The net's memory, on a GPU that does not know of it.
-        kernel.kept.push(Arc::clone(&self.launch) as Memory);
-        match gpu.info().kind {
-            GpuKind::Emulated => kernel.kept.push(Arc::new(kept)),
-            GpuKind::Cuda => self.launch.keep(kept),
-        }
-        self.launch.sockets().extend(arguments.sockets());
-        Ok(kernel)
     }
 
     /// Puts the operations of a batch on the stream: all of them, or none.
@@ -257,11 +214,6 @@ impl StreamQueue {
         self.post(batch.receive(socket, buffer, range)?)
     }
 
-    /// Stops what is on the stream: waits return ECANCELED, of later operations, too.
-    pub fn abort(&self) {
-        self.launch.stop(Errno::ECANCELED);
-    }
-
     /// A kernel of the program's, ready for the stream.
     fn kernel<A: KernelArgs>(
         &self,
@@ -270,7 +222,7 @@ impl StreamQueue {
         arguments: impl LaunchArgs<A>,
     ) -> Result<StreamKernel, NetError> {
         let (arguments, kept) = gpu::resolve(self.stream.gpu(), arguments)?;
-        let spec = Arc::new(launch::spec(kernel, shape, self.device_net, arguments));
+        let spec = Arc::new(launch::spec(kernel, shape, self.launch.device_net, arguments));
         let kernel = StreamKernel { spec, kept };
         self.stream.check(&kernel)?;
         Ok(kernel)
@@ -294,7 +246,7 @@ impl StreamQueue {
         let kernel = |ops: &[Op]| {
             let arguments = (OpBatch::new(ops),);
             let shape = Shape::new(1, threads);
-            let spec = launch::spec(operations, shape, self.device_net, arguments);
+            let spec = launch::spec(operations, shape, self.launch.device_net, arguments);
             let mut kept = batch.kept.clone();
             kept.push(slots.memory());
             kept.push(Arc::clone(&self.latches) as Memory);
@@ -328,12 +280,25 @@ impl StreamQueue {
 
     fn submit(&self, kernels: &[StreamKernel]) -> Result<Submitted, NetError> {
         let put = || self.stream.submit(kernels);
-        let submitted = self.launch.put_on_stream(&self.control, put)?;
+        let submitted = self.launch.put_on_stream(put)?;
         if submitted == Submitted::Captured {
             let mut captured = self.captured.lock().unwrap_or_else(PoisonError::into_inner);
             captured.extend(kernels.iter().flat_map(|kernel| kernel.kept.iter().cloned()));
         }
         Ok(submitted)
+    }
+}
+
+impl Task for StreamQueue {
+    fn wait_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
+        match self.stream.wait(timeout)? {
+            true => Ok(()),
+            false => Err(WaitError::StillRunning { operation: None, after: timeout }),
+        }
+    }
+
+    fn abort(&self) {
+        self.launch.abort();
     }
 }
 

@@ -11,7 +11,7 @@ use gpunet_bench_kernels::floor::{
     Exchange, FLAGS_APART, Wires, floor_flags, floor_flags_far, floor_packets,
 };
 use gpunet_device::{Errno, Shared};
-use gpunet_host::{Gpu, Net, Shape};
+use gpunet_host::{Gpu, Net, Shape, Task};
 
 use super::Latency;
 use crate::memory::Memory;
@@ -156,7 +156,7 @@ impl Floor {
                 self.net.launch(floor_flags_far, shape, (work, wires, own, samples, report))
             }
         }?;
-        super::Serving(launch).0.wait_for(LAUNCH)?;
+        super::Serving(launch).0.wait_timeout(LAUNCH)?;
         let report = self.report.read(REPORT_WORDS)?;
         let result = report[0].cast_signed();
         ensure!(result == 0, "the bare exchange failed: {}", Errno(-result as i32));

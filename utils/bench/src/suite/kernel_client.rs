@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use gpunet_bench_kernels::client::{Client, REPORT_WORDS, measure_echo};
 use gpunet_bench_kernels::ways::call::SLOTS;
 use gpunet_device::{Errno, Kernel, Shared, SharedBuf, SocketAddr};
-use gpunet_host::{Gpu, Net, Shape, TransportChoice};
+use gpunet_host::{Gpu, Net, Shape, Task, TransportChoice};
 
 use super::Latency;
 use super::client::Batch;
@@ -95,7 +95,7 @@ impl KernelClient {
         let arguments = (work, self.memory.bytes(), self.samples.words(), self.report.words());
         let shape = Shape::new(1, threads).shared_memory(8 * batch.rounds as u32 + messages);
         let client = super::Serving(self.net.launch(kernel, shape, arguments)?);
-        client.0.wait_for(batch.limit + LAUNCH_SPARE)?;
+        client.0.wait_timeout(batch.limit + LAUNCH_SPARE)?;
         let report = self.report.read(REPORT_WORDS)?;
         let result = report[0].cast_signed();
         ensure!(result == 0, "the echo between kernels failed: {}", Errno(-result as i32));

@@ -37,7 +37,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use gpunet_host::{Gpu, GpuKind, Launch, NetBuilder};
+use gpunet_host::{Gpu, GpuKind, Launch, NetBuilder, Task};
 use gpunet_terminal::progress::Progress;
 
 use figures::{Latency, Pairs, Trips};
@@ -97,7 +97,7 @@ impl Serving {
     /// Ends it now; an error if it does not end, or had ended badly.
     pub(crate) fn stop(&self) -> Result<()> {
         self.0.abort();
-        Ok(self.0.wait_for(Duration::from_secs(60))?)
+        Ok(self.0.wait_timeout(Duration::from_secs(60))?)
     }
 }
 
@@ -105,6 +105,6 @@ impl Drop for Serving {
     fn drop(&mut self) {
         self.0.abort();
         // The net's drop deals with a kernel that does not end.
-        let _ = self.0.wait_for(Duration::from_secs(5));
+        let _ = self.0.wait_timeout(Duration::from_secs(5));
     }
 }

@@ -10,7 +10,7 @@ use anyhow::{Result, ensure};
 use gpunet_bench_kernels::floor::{
     Exchange, FLAGS_APART, Wires, pinned_flag_in, pinned_flags, pinned_flags_far, pinned_packets,
 };
-use gpunet_host::{Gpu, Launch, Net, Shape};
+use gpunet_host::{Gpu, Launch, Net, Shape, Task};
 
 use super::Latency;
 use super::floor::{Best, Travel, best_of};
@@ -73,7 +73,7 @@ impl PinnedFloor {
         let work = Exchange { bytes: bytes as u64, rounds: rounds as u64, base };
         let launch = self.launch(best, bytes, work)?;
         let samples = self.exchange(best.travel, bytes, (base, rounds, warm_up));
-        let ended = launch.wait_for(LAUNCH);
+        let ended = launch.wait_timeout(LAUNCH);
         let samples = samples?;
         ended?;
         Latency::of(samples)

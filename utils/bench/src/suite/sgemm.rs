@@ -15,7 +15,7 @@ use gpunet_bench_kernels::sgemm::{
 };
 use gpunet_device::Errno;
 use gpunet_host::gpu::KernelNeeds;
-use gpunet_host::{Gpu, GpuError, GpuKind, Launch, Net, NetError, Shape, TransportChoice};
+use gpunet_host::{Gpu, GpuError, GpuKind, Launch, Net, NetError, Shape, Task, TransportChoice};
 use serde_json::json;
 
 use super::echo_peer::EchoPeer;
@@ -214,7 +214,7 @@ impl Multiplication {
         let words = REPORT_WORDS * blocks as usize;
         self.reports.write(&vec![Errno::ECANCELED.negative() as u64; words])?;
         let launch = Serving(self.start(fitted.variant, blocks).with_context(what)?);
-        launch.0.wait_for(LAUNCH).with_context(what)?;
+        launch.0.wait_timeout(LAUNCH).with_context(what)?;
         let reports = self.reports.read(words)?;
         let (reports, _) = reports.as_chunks::<REPORT_WORDS>();
         for report in reports {

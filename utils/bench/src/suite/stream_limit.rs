@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use gpunet_bench_kernels::streams::{BareRings, COUNTERS_APART, move_through_rings};
-use gpunet_host::{Gpu, Net, Shape};
+use gpunet_host::{Gpu, Net, Shape, Task};
 
 use super::stream_peers::{CALL, Direction, Streams, read_header, transfer};
 use crate::memory::{Pinned, Watched};
@@ -68,7 +68,7 @@ impl BareStreams {
         });
         // Where it was cut short, blocks go through the rest at once.
         self.counters.all().for_each(|counter| counter.store(u64::MAX, Ordering::Release));
-        let ended = launch.wait_for(2 * CALL);
+        let ended = launch.wait_timeout(2 * CALL);
         let rate = rate?;
         ended?;
         Ok(rate)

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use gpunet_bench_kernels::waiters::{self, serve_beside_waiters};
 use gpunet_device::Errno;
-use gpunet_host::{Gpu, GpuKind, Net, NetError, Shape};
+use gpunet_host::{Gpu, GpuKind, Net, NetError, Shape, Task};
 use serde_json::json;
 
 use super::client::{self, Batch, PollClient};

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail, ensure};
 use gpunet_bench_kernels::scale::{READY, SHARED_MEMORY, close_unsent, connect_p2p, serve_many};
 use gpunet_device::Errno;
-use gpunet_host::{Gpu, Net, NetBuilder, Shape, TransportChoice};
+use gpunet_host::{Gpu, Net, NetBuilder, Shape, Task, TransportChoice};
 
 use super::super::Serving;
 use super::clients::{Clients, Group};
@@ -241,7 +241,7 @@ fn close(gpu: &Gpu, net: &Net, handles: &[u64], load: Load, states: &Watched) ->
     let arguments = (sockets.words(), states.words());
     let closing = Serving(net.launch(close_unsent, shape, arguments)?);
     ready(states, load, "the kernel that closes")?;
-    closing.0.wait_for(KERNEL)?;
+    closing.0.wait_timeout(KERNEL)?;
     let open = net.dump()?;
     let lingering = open.iter().filter(|socket| socket.state == "closing").count();
     ensure!(lingering >= handles.len(), "{lingering} of {} sockets linger", handles.len());
@@ -260,7 +260,7 @@ fn p2p(gpu: &Gpu, net: &Net, count: usize) -> Result<Vec<u64>> {
     let connecting = Serving(net.launch(connect_p2p, shape, arguments)?);
     let load = Load { active: 0, passive: count, state: Passive::P2p, blocks: 1 };
     ready(&states, load, "the kernel that connects")?;
-    connecting.0.wait_for(KERNEL)?;
+    connecting.0.wait_timeout(KERNEL)?;
     accepted.read(count)
 }
 

@@ -1,0 +1,208 @@
+//! How a net begins: its transports, its memory, then its threads.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread::JoinHandle;
+
+use gpunet_device::abi::layout::Layout;
+use rustix::event::{EventfdFlags, eventfd};
+
+use super::builder::Printer;
+use super::faults::{Faults, OnFault};
+use super::launches::Launches;
+use super::printing::{self, Printing};
+use super::supervisor::Supervisor;
+use super::{Net, NetError};
+use crate::gpu::Gpu;
+use crate::memory::{ControlMemory, HostControl, Memory};
+use crate::pool::Pool;
+use crate::proxy::control::Control;
+use crate::proxy::draining::Drain;
+use crate::proxy::message::Message;
+use crate::proxy::running::RunningLaunches;
+use crate::proxy::shard::Shard;
+use crate::proxy::shared::{MessageQueue, Shared};
+use crate::proxy::statistics::Counters;
+use crate::proxy::thread::ProxyThread;
+use crate::settings::config::Config;
+use crate::settings::policy::Policy;
+use crate::transport::linux::Linux;
+use crate::transport::p2p::P2p;
+use crate::transport::rdma::Rdma;
+use crate::transport::{Placement, Placements, TransportChoice, Transports};
+
+/// GPU memory that p2p streams may take, at least; as a rule four times that of rings.
+const LEAST_ARENAS: u64 = 256 << 20;
+
+/// What a net is made from, as its builder has checked it.
+pub(super) struct Plan {
+    pub(super) gpu: Gpu,
+    pub(super) layout: Layout,
+    pub(super) ring_memory: u64,
+    pub(super) config: Config,
+    pub(super) policy: Policy,
+    pub(super) transport: TransportChoice,
+    pub(super) placements: Placements,
+    pub(super) control_memory: ControlMemory,
+    pub(super) printer: Printer,
+    pub(super) on_fault: Option<Arc<OnFault>>,
+}
+
+/// Where a shard gets its messages, and what wakes it.
+type ShardEnd = (Receiver<Message>, OwnedFd);
+
+impl Plan {
+    /// What p2p streams need; none where the net does without.
+    fn p2p(&self) -> Result<Option<P2p>, NetError> {
+        let p2p = if !matches!(self.transport, TransportChoice::Auto | TransportChoice::Local) {
+            Err("another transport was asked for".to_owned())
+        } else if self.policy.limits.slow() {
+            Err("the policy limits bytes, which nobody would count".to_owned())
+        } else {
+            let most = self.ring_memory.saturating_mul(4).max(LEAST_ARENAS);
+            P2p::new(&Linux, &self.gpu, most)
+        };
+        match p2p {
+            Ok(p2p) => Ok(Some(p2p)),
+            Err(why) if self.transport == TransportChoice::Local => Err(NetError::Local(why)),
+            Err(why) => {
+                tracing::info!(why, "no p2p streams on this net");
+                Ok(None)
+            }
+        }
+    }
+
+    fn memory(&self, has_rdma: bool, has_p2p: bool) -> Result<Memory, NetError> {
+        let window = has_p2p.then(|| self.gpu.arena_window()).transpose()?;
+        let control = HostControl::new(&self.gpu, &self.layout, self.control_memory)?;
+        tracing::info!(control_memory = %control.report(), "where kernels of this net poll");
+        Ok(Memory::new(
+            &self.gpu,
+            self.layout,
+            control,
+            self.ring_memory as usize,
+            has_rdma && self.placements != Placements::only(Placement::Bounce),
+            window.as_ref(),
+            self.config.heartbeat_timeout_ns,
+        )?)
+    }
+}
+
+impl Net {
+    pub(super) fn start(plan: Plan) -> Result<Self, NetError> {
+        let libraries = match plan.transport {
+            TransportChoice::Tcp => Err("tcp was asked for".to_owned()),
+            TransportChoice::Local => Err("local was asked for".to_owned()),
+            TransportChoice::Rdma => Ok(Rdma::look()?),
+            TransportChoice::Auto => Rdma::look().map_err(|missing| missing.to_string()),
+        };
+        let p2p = plan.p2p()?;
+        let memory = plan.memory(libraries.is_ok(), p2p.is_some())?;
+        let Plan { gpu, layout, config, .. } = plan;
+        let (host_rings, gpu_rings) = memory.rings();
+        let ring_bytes =
+            [plan.ring_memory, gpu_rings.as_ref().map_or(0, |rings| rings.len() as u64)];
+        let (rdma, without_rdma) = match libraries {
+            Ok(libraries) => {
+                let placements = plan.placements;
+                (Some(Rdma::new(libraries, gpu.clone(), host_rings, gpu_rings, placements)), None)
+            }
+            Err(why) => {
+                tracing::info!(why, "IP sockets of this net travel by tcp");
+                (None, Some(why))
+            }
+        };
+        let rings = u64::from(config.receive_ring) + u64::from(config.send_ring);
+        let (print, lines) = printing::queue();
+        let (queues, ends) = message_queues(layout.shards)?;
+        let mut net = Self {
+            gpu,
+            shared: Arc::new(Shared {
+                memory,
+                pool: Pool::new(&layout, ring_bytes).reserving(config.reserved, rings),
+                config,
+                policy: plan.policy,
+                transports: Transports::new(plan.transport, &Linux, rdma, p2p),
+                queues,
+                launches: RunningLaunches::default(),
+                drain: Drain::default(),
+                waiting: Mutex::default(),
+                printer: Mutex::new(print),
+                on_free: |_| {},
+            }),
+            control: Arc::new(Control::default()),
+            launches: Arc::new(Launches::default()),
+            faults: Arc::new(Faults::new(plan.on_fault)),
+            counters: Vec::new(),
+            threads: Vec::new(),
+            supervisor: None,
+            printing: None,
+            without_rdma,
+            latches: OnceLock::new(),
+        };
+        // Dropped where one of its threads does not start, which ends the others.
+        net.start_proxy(ends)?;
+        let counters = net.counters.clone();
+        let dropped = move || counters.iter().map(|counters| counters.print_dropped.get()).sum();
+        let printing = Printing::start(lines, plan.printer, dropped);
+        net.printing = Some(printing.map_err(failed("starting the printer thread"))?);
+        net.start_drain()?;
+        net.start_supervisor()?;
+        Ok(net)
+    }
+
+    fn start_proxy(&mut self, ends: Vec<ShardEnd>) -> Result<(), NetError> {
+        for (id, (queue, waker)) in ends.into_iter().enumerate() {
+            let counters = Arc::new(Counters::default());
+            self.counters.push(Arc::clone(&counters));
+            let shard = Shard::new(id, Arc::clone(&self.shared), counters, queue);
+            let proxy = ProxyThread::new(shard, waker, Arc::clone(&self.control))
+                .map_err(failed("epoll_create"))?;
+            let thread = spawn(format!("gpunet-proxy-{id}"), move || proxy.run());
+            self.threads.push(thread.map_err(failed("starting a proxy thread"))?);
+        }
+        Ok(())
+    }
+
+    fn start_drain(&mut self) -> Result<(), NetError> {
+        let (shared, control) = (Arc::clone(&self.shared), Arc::clone(&self.control));
+        let run = move || shared.drain.run(&shared, &control.stopping);
+        let thread = spawn("gpunet-drain".to_owned(), run);
+        self.threads.push(thread.map_err(failed("starting the drain thread"))?);
+        Ok(())
+    }
+
+    fn start_supervisor(&mut self) -> Result<(), NetError> {
+        let (gpu, shared) = (self.gpu.clone(), Arc::clone(&self.shared));
+        let (control, launches) = (Arc::clone(&self.control), Arc::clone(&self.launches));
+        let faults = Arc::clone(&self.faults);
+        let run = move || Supervisor::new(&gpu, &shared, &control, &launches, &faults).run();
+        let thread = spawn("gpunet-supervisor".to_owned(), run);
+        self.supervisor = Some(thread.map_err(failed("starting the supervisor thread"))?);
+        Ok(())
+    }
+}
+
+/// The ways to the shards, and the shards' ends of them.
+fn message_queues(shards: u32) -> Result<(Vec<MessageQueue>, Vec<ShardEnd>), NetError> {
+    let (mut queues, mut ends) = (Vec::new(), Vec::new());
+    for _ in 0..shards {
+        let (sender, receiver) = mpsc::channel();
+        let waker = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(|errno| failed("eventfd")(errno.into()))?;
+        let other = waker.try_clone().map_err(failed("dup"))?;
+        queues.push(MessageQueue { sender, waker });
+        ends.push((receiver, other));
+    }
+    Ok((queues, ends))
+}
+
+fn spawn(name: String, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name(name).spawn(run)
+}
+
+fn failed(call: &'static str) -> impl Fn(io::Error) -> NetError {
+    move |source| NetError::System { call, source }
+}
