@@ -4,8 +4,9 @@ use std::fmt;
 use std::io;
 
 use gpunet_device::Errno;
-use gpunet_host::gpu::GpuError;
-use gpunet_host::{NetError, WaitError};
+use gpunet_host::{
+    LaunchError, LoadError, MemoryError, NetError, OpenError, SocketError, StreamError, WaitError,
+};
 use gpunet_terminal::output::{NotWritten, one_line};
 
 /// What went wrong, by what follows from it.
@@ -76,17 +77,17 @@ impl From<NotWritten> for Failure {
     }
 }
 
-impl From<GpuError> for Failure {
-    fn from(error: GpuError) -> Self {
-        Self::Refused(error.to_string())
-    }
+/// What the host refuses before anything has run.
+macro_rules! refused {
+    ($($error:ty),*) => { $(
+        impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                Self::Refused(error.to_string())
+            }
+        }
+    )* };
 }
-
-impl From<NetError> for Failure {
-    fn from(error: NetError) -> Self {
-        Self::Refused(error.to_string())
-    }
-}
+refused!(OpenError, LoadError, LaunchError, MemoryError, NetError, SocketError, StreamError);
 
 impl From<WaitError> for Failure {
     fn from(error: WaitError) -> Self {

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use gpunet_host::gpu::{EmulatedOptions, GpuInfo};
-use gpunet_host::{Gpu, GpuChoice, GpuError, GpuKind, Launch, Module, Task, WaitError};
+use gpunet_host::{Gpu, GpuChoice, GpuKind, Launch, LoadError, Module, Task, WaitError};
 use gpunet_terminal::output::{one_line, say};
 
 use crate::failure::Failure;
@@ -21,7 +21,7 @@ const LONG: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 /// As [`Gpu::load`].
-pub fn load(program: &str, gpu: &Gpu, module: &Module) -> Result<(), GpuError> {
+pub fn load(program: &str, gpu: &Gpu, module: &Module) -> Result<(), LoadError> {
     let words = format!(
         "{program}: the driver translates the kernels for {}: this may take a minute, the first time",
         gpu.info().name

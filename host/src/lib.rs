@@ -24,6 +24,7 @@ extern crate self as gpunet_host;
 #[macro_use]
 mod sentence;
 
+mod error;
 pub mod gpu;
 mod memory;
 pub mod net;
@@ -35,9 +36,13 @@ mod settings;
 mod simulation;
 pub mod transport;
 
+pub use error::{
+    DownError, GpuError, KernelError, LaunchError, LoadError, MemoryError, NetError, OpenError,
+    SocketError, StreamError, StreamLimit, WaitError,
+};
 pub use gpu::{
-    Buffer, Flags, Gpu, GpuChoice, GpuError, GpuKind, GpuStream, Image, KernelError, LoadedImage,
-    Module, RawEntry, RawKernel,
+    Buffer, Flags, Gpu, GpuChoice, GpuKind, GpuStream, Image, LoadedImage, Module, RawEntry,
+    RawKernel,
 };
 /// Of `gpunet-device`, what host code uses.
 pub use gpunet_device::{
@@ -46,8 +51,8 @@ pub use gpunet_device::{
 };
 pub use memory::{ControlMemory, ControlMemoryRefused, ControlMemoryReport, RingSlice};
 pub use net::{
-    Batch, Completions, Graph, Launch, Lease, LeaseKernel, ListenOptions, Net, NetBuilder,
-    NetError, Policy, Prepared, RawArguments, Rule, RuleError, Shape, StreamQueue, Task, WaitError,
+    Batch, Completions, Graph, Launch, Lease, LeaseKernel, ListenOptions, Net, NetBuilder, Policy,
+    Prepared, RawArguments, Rule, RuleError, Shape, StreamQueue, Task,
 };
 pub use proxy::message::Released;
 pub use proxy::statistics::{SocketState, Statistics};

@@ -30,7 +30,7 @@ pub use placement::{ControlMemory, ControlMemoryRefused, ControlMemoryReport};
 pub(crate) use seen::{GpuWords, SeenWords};
 pub use slice::RingSlice;
 
-use crate::gpu::{ArenaWindow, DeviceMemory, Gpu, GpuError, HostMemory};
+use crate::gpu::{ArenaWindow, DeviceMemory, Gpu, HostMemory, MemoryError};
 
 /// The regions of a net.
 pub(crate) struct Memory {
@@ -54,7 +54,7 @@ impl Memory {
         rings_on_gpu: bool,
         window: Option<&ArenaWindow>,
         heartbeat_timeout_ns: u64,
-    ) -> Result<Self, GpuError> {
+    ) -> Result<Self, MemoryError> {
         let this = Self {
             layout,
             gpu_control: gpu.host_memory(layout.gpu_control_words() * 8)?,
@@ -150,7 +150,7 @@ impl Memory {
     }
 
     /// A socket's record in GPU memory, by a copy that waits for no kernel.
-    pub(crate) fn record(&self, socket: usize) -> Result<[u64; RECORD_WORDS], GpuError> {
+    pub(crate) fn record(&self, socket: usize) -> Result<[u64; RECORD_WORDS], MemoryError> {
         assert!(socket < self.layout.sockets());
         let mut bytes = [[0; 8]; RECORD_WORDS];
         self.records.read(self.layout.record(socket) * 8, bytes.as_flattened_mut())?;
@@ -158,7 +158,11 @@ impl Memory {
     }
 
     /// Writes the state of a socket's record, in the same way.
-    pub(crate) fn close_record(&self, socket: usize, state: RecordState) -> Result<(), GpuError> {
+    pub(crate) fn close_record(
+        &self,
+        socket: usize,
+        state: RecordState,
+    ) -> Result<(), MemoryError> {
         assert!(socket < self.layout.sockets());
         let at = (self.layout.record(socket) + RECORD_STATE) * 8;
         self.records.write(at, &state.0.to_ne_bytes())

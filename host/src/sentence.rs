@@ -15,7 +15,7 @@ macro_rules! debug_as_sentence {
 
 #[cfg(test)]
 mod tests {
-    use crate::{GpuError, KernelError, NetError, Rule, WaitError};
+    use crate::{KernelError, NetError, OpenError, Rule, WaitError};
 
     /// As a program's `main` prints what it returns.
     fn printed(error: impl Into<Box<dyn std::error::Error>>) -> String {
@@ -24,14 +24,12 @@ mod tests {
 
     #[test]
     fn main_prints_sentences() {
-        let text = printed(GpuError::NoDriver);
+        let text = printed(OpenError::NoDriver);
         assert!(text.starts_with("Error: no CUDA driver (libcuda.so.1 not found)"), "{text}");
         let killed = || KernelError::Killed { kernel: "k".to_owned() };
         let sentence = "Error: kernel 'k' was killed by the host";
         assert_eq!(printed(killed()), sentence);
         assert_eq!(printed(WaitError::Kernel(killed())), sentence);
-        let text = printed(NetError::Gpu(GpuError::NoDriver));
-        assert!(text.starts_with("Error: no CUDA driver"), "{text}");
         assert_eq!(printed(NetError::Setting("x")), "Error: a net cannot be made so: x");
         let text = printed("nonsense".parse::<Rule>().unwrap_err());
         assert!(text.starts_with("Error: `nonsense` is no rule"), "{text}");

@@ -91,10 +91,7 @@ pub unsafe extern "C" fn gpunet_launch_number(
 /// Stops the kernel: its waits return ECANCELED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpunet_launch_abort(launch: *const gpunet_host_launch) -> gpunet_status {
-    guard(|| {
-        handle::get(launch)?.abort();
-        Ok(())
-    })
+    guard(|| handle::get(launch).map(|launch| launch.abort()))
 }
 
 /// Frees the handle. The kernel runs on.

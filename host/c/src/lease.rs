@@ -114,10 +114,7 @@ pub unsafe extern "C" fn gpunet_lease_launch(
 /// No more kernels use the net: the lease ends when all that is on its streams now is done. Returns at once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpunet_lease_close(lease: *const gpunet_host_lease) -> gpunet_status {
-    guard(|| {
-        handle::get(lease)?.close();
-        Ok(())
-    })
+    guard(|| handle::get(lease).map(|lease| lease.close()))
 }
 
 /// Waits until a lease that was closed has ended, at most so long; how its kernels ended.
@@ -142,10 +139,7 @@ pub unsafe extern "C" fn gpunet_lease_is_finished(
 /// Stops kernels under a lease, those that are yet to run, too: their waits return ECANCELED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpunet_lease_abort(lease: *const gpunet_host_lease) -> gpunet_status {
-    guard(|| {
-        handle::get(lease)?.abort();
-        Ok(())
-    })
+    guard(|| handle::get(lease).map(|lease| lease.abort()))
 }
 
 /// Closes a lease and frees the handle. What is on its streams still runs.

@@ -248,10 +248,7 @@ pub unsafe extern "C" fn gpunet_net_dump(
 /// Stops all kernels of a net: their waits return ECANCELED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpunet_net_abort(net: *const gpunet_host_net) -> gpunet_status {
-    guard(|| {
-        handle::get(net)?.abort();
-        Ok(())
-    })
+    guard(|| handle::get(net).map(|net| net.abort()))
 }
 
 /// Ends a net: stops its kernels, sends what is unsent, closes all sockets and ends its threads, within some

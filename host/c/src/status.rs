@@ -5,7 +5,10 @@ use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use gpunet_host::{Errno, GpuError, KernelError, NetError, WaitError};
+use gpunet_host::{
+    DownError, Errno, GpuError, KernelError, LaunchError, LoadError, MemoryError, NetError,
+    OpenError, SocketError, StreamError, StreamLimit, WaitError,
+};
 
 /// How a call went: GPUNET_OK, or one of the codes below. Thousands say whose fault it is: 1 the caller's, 2 the
 /// peer's, 3 the system's, 4 the kernel's, 5 the GPU's or its driver's, 6 of gpunet itself. None of them is an error
@@ -140,133 +143,142 @@ impl Failure {
     pub(crate) fn null(what: &str) -> Self {
         Self::new(GPUNET_ENULL, format!("{what} is null"))
     }
+}
 
-    fn numbered(status: gpunet_status, errno: Errno, sentence: String) -> Self {
-        Self { status, errno: errno.0, sentence }
+/// What an error is as a status: a number, one with an error number of Linux, or another error's failure.
+enum Outcome {
+    Status(gpunet_status, Errno),
+    Failure(Failure),
+}
+
+impl From<gpunet_status> for Outcome {
+    fn from(status: gpunet_status) -> Self {
+        Self::Status(status, Errno(0))
     }
 }
 
-impl From<GpuError> for Failure {
-    fn from(error: GpuError) -> Self {
-        use GpuError as E;
-        let status = match &error {
-            E::UnknownChoice { .. } => GPUNET_EARGUMENT,
-            E::NoDriver
-            | E::DriverTooOld { .. }
-            | E::NoDevice { .. }
-            | E::UnknownOrdinal { .. } => GPUNET_EDEVICE,
-            E::Driver { .. } => GPUNET_EDRIVER,
-            E::ContextLost { .. } => GPUNET_ECONTEXT,
-            E::StreamFailed { .. } => GPUNET_EFAULTED,
-            E::CAbiMismatch { .. } | E::AbiMismatch { .. } => GPUNET_EVERSION,
-            E::MissingSymbols { .. } => GPUNET_ESYMBOL,
-            E::UnknownImage { .. }
-            | E::WrongImage { .. }
-            | E::WrongArchitecture { .. }
-            | E::NoKernels { .. }
-            | E::NoPtx { .. }
-            | E::ModuleRefused { .. }
-            | E::ModuleConflict { .. }
-            | E::ModuleNotLoaded { .. } => GPUNET_EIMAGE,
-            E::LoadWhileRunning { .. } => GPUNET_ERUNNING,
-            E::UnknownKernel { .. } => GPUNET_EKERNEL,
-            E::Parameters { .. } => GPUNET_EPARAMETERS,
-            E::EmptyLaunch { .. }
-            | E::TooManyThreads { .. }
-            | E::TooMuchShared { .. }
-            | E::NotResident { .. } => GPUNET_ESHAPE,
-            E::TooManyKernels { .. } | E::TooManyStreams { .. } | E::StreamFull { .. } => {
-                GPUNET_ELIMIT
-            }
-            E::OutOfRange { .. } => GPUNET_ERANGE,
-            E::OtherGpu | E::ImageOfOtherGpu { .. } => GPUNET_EOTHERGPU,
-            E::Memory { .. } | E::WindowFull { .. } | E::ForeignMemory { .. } => GPUNET_EMEMORY,
-            E::Unsupported { .. } => GPUNET_EUNSUPPORTED,
-            E::System { .. } => GPUNET_ESYSTEM,
-            // One that this crate does not know yet: who must change something is known.
-            other => match other.blame() {
-                gpunet_host::gpu::Blame::Caller => GPUNET_EARGUMENT,
-                gpunet_host::gpu::Blame::System => GPUNET_ESYSTEM,
-                gpunet_host::gpu::Blame::Kernel => GPUNET_EFAULTED,
-            },
-        };
-        Self::new(status, error.to_string())
+impl From<(gpunet_status, Errno)> for Outcome {
+    fn from((status, errno): (gpunet_status, Errno)) -> Self {
+        Self::Status(status, errno)
     }
 }
 
-impl From<KernelError> for Failure {
-    fn from(error: KernelError) -> Self {
-        let status = match &error {
-            KernelError::DivergentBarrier { .. } | KernelError::DivergentCall { .. } => {
-                GPUNET_EDIVERGED
-            }
-            KernelError::Deadlock { .. } => GPUNET_EDEADLOCK,
-            KernelError::Killed { .. } => GPUNET_EKILLED,
-            KernelError::ContextLost { .. } => GPUNET_ECONTEXT,
-            KernelError::NoStack { .. } => GPUNET_EMEMORY,
-            _ => GPUNET_ETRAP,
-        };
-        Self::new(status, error.to_string())
+impl<E: Into<Failure>> From<(E,)> for Outcome {
+    fn from((error,): (E,)) -> Self {
+        Self::Failure(error.into())
     }
 }
 
-impl From<NetError> for Failure {
-    fn from(error: NetError) -> Self {
-        let sentence = error.to_string();
-        let status = match error {
-            NetError::Gpu(error) => return error.into(),
-            NetError::Listen { errno, .. } => {
-                return Self::numbered(GPUNET_ELISTEN, errno, sentence);
+/// The failures of errors: what a match says of each.
+macro_rules! failures {
+    ($($error:ident { $($pattern:pat => $outcome:expr,)* })*) => { $(
+        impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                use $error as E;
+                let sentence = error.to_string();
+                match match error { $($pattern => Outcome::from($outcome),)* } {
+                    Outcome::Status(status, errno) => Self { status, errno: errno.0, sentence },
+                    Outcome::Failure(failure) => failure,
+                }
             }
-            NetError::Socket { errno, .. } => {
-                let status = if of_peer(errno) { GPUNET_EPEER } else { GPUNET_ESOCKET };
-                return Self::numbered(status, errno, sentence);
-            }
-            NetError::System { source, .. } => {
-                let errno = source.raw_os_error().unwrap_or(0);
-                return Self { status: GPUNET_ESYSTEM, errno, sentence };
-            }
-            NetError::Setting(_) => GPUNET_EARGUMENT,
-            NetError::OtherStream => GPUNET_EOTHERGPU,
-            NetError::Busy => GPUNET_ERUNNING,
-            NetError::TooManyLaunches(_) | NetError::TooManyOperations { .. } => GPUNET_ELIMIT,
-            NetError::LeaseClosed | NetError::Gone => GPUNET_EGONE,
-            NetError::Faulted => GPUNET_EFAULTED,
-            NetError::Down | NetError::ControlMemoryLost(_) | NetError::NoAnswer { .. } => {
-                GPUNET_EDOWN
-            }
-            _ => GPUNET_ESYSTEM,
-        };
-        Self::new(status, sentence)
-    }
-}
-
-impl From<WaitError> for Failure {
-    fn from(error: WaitError) -> Self {
-        let sentence = error.to_string();
-        match error {
-            WaitError::Kernel(error) => error.into(),
-            WaitError::Operation { errno, .. } => {
-                let status = if of_peer(errno) { GPUNET_EPEER } else { GPUNET_ESOCKET };
-                Self::numbered(status, errno, sentence)
-            }
-            _ => Self::new(GPUNET_ETIMEOUT, sentence),
         }
+    )* };
+}
+
+failures! {
+    GpuError {
+        E::DriverTooOld { .. } => GPUNET_EDEVICE,
+        E::Driver { .. } => GPUNET_EDRIVER,
+        E::ContextLost { .. } => GPUNET_ECONTEXT,
+        E::Unsupported { .. } => GPUNET_EUNSUPPORTED,
+        E::System { errno, .. } => (GPUNET_ESYSTEM, errno),
+        _ => GPUNET_ESYSTEM,
+    }
+    OpenError {
+        E::Gpu(error) => (error,),
+        E::UnknownChoice(_) => GPUNET_EARGUMENT,
+        _ => GPUNET_EDEVICE,
+    }
+    LoadError {
+        E::Gpu(error) => (error,),
+        E::Version(_) => GPUNET_EVERSION,
+        E::MissingSymbols { .. } => GPUNET_ESYMBOL,
+        E::WhileRunning { .. } => GPUNET_ERUNNING,
+        _ => GPUNET_EIMAGE,
+    }
+    LaunchError {
+        E::Gpu(error) => (error,),
+        E::Down(error) => (error,),
+        E::NotLoaded(_) => GPUNET_EIMAGE,
+        E::UnknownKernel { .. } => GPUNET_EKERNEL,
+        E::Parameters { .. } => GPUNET_EPARAMETERS,
+        E::Shape(_) | E::NotResident { .. } => GPUNET_ESHAPE,
+        E::TooManyKernels { .. } => GPUNET_ELIMIT,
+        E::OtherGpu(_) => GPUNET_EOTHERGPU,
+        _ => GPUNET_EARGUMENT,
+    }
+    MemoryError {
+        E::Gpu(error) => (error,),
+        E::OutOfRange { .. } => GPUNET_ERANGE,
+        _ => GPUNET_EMEMORY,
+    }
+    StreamError {
+        E::Launch(error) => (error,),
+        E::Load(error) => (error,),
+        E::Memory(error) => (error,),
+        E::Limit(StreamLimit::WhileRunning { .. } | StreamLimit::NoStream) => GPUNET_EARGUMENT,
+        E::Limit(_) => GPUNET_ELIMIT,
+        E::Failed(_) => GPUNET_EFAULTED,
+        E::Closed(_) => GPUNET_EGONE,
+        E::OtherStream => GPUNET_EOTHERGPU,
+        _ => GPUNET_EARGUMENT,
+    }
+    NetError {
+        E::Memory(error) => (error,),
+        E::Setting(_) => GPUNET_EARGUMENT,
+        E::System { source, .. } => (GPUNET_ESYSTEM, Errno(source.raw_os_error().unwrap_or(0))),
+        _ => GPUNET_ESYSTEM,
+    }
+    DownError {
+        E::Gpu(error) => (error,),
+        E::Faulted => GPUNET_EFAULTED,
+        _ => GPUNET_EDOWN,
+    }
+    SocketError {
+        E::Down(error) => (error,),
+        E::Listen { errno, .. } => (GPUNET_ELISTEN, errno),
+        E::Call { errno, .. } => (of_socket(errno), errno),
+        E::Backlog(_) => GPUNET_EARGUMENT,
+        E::Busy => GPUNET_ERUNNING,
+        _ => GPUNET_EDOWN,
+    }
+    KernelError {
+        E::DivergentBarrier { .. } | E::DivergentCall { .. } => GPUNET_EDIVERGED,
+        E::Deadlock { .. } => GPUNET_EDEADLOCK,
+        E::Killed { .. } => GPUNET_EKILLED,
+        E::ContextLost { .. } => GPUNET_ECONTEXT,
+        E::NoStack { .. } => GPUNET_EMEMORY,
+        _ => GPUNET_ETRAP,
+    }
+    WaitError {
+        E::Kernel(error) => (error,),
+        E::Operation { errno, .. } => (of_socket(errno), errno),
+        _ => GPUNET_ETIMEOUT,
     }
 }
 
-/// Whether a peer, or the way to it, is the reason.
-fn of_peer(errno: Errno) -> bool {
-    [
-        Errno::ECONNRESET,
-        Errno::ECONNREFUSED,
-        Errno::ECONNABORTED,
-        Errno::EPIPE,
-        Errno::ETIMEDOUT,
-        Errno::EHOSTUNREACH,
-        Errno::ENETUNREACH,
-    ]
-    .contains(&errno)
+/// The status of a socket's error: whether a peer, or the way to it, is the reason.
+fn of_socket(errno: Errno) -> gpunet_status {
+    match errno {
+        Errno::ECONNRESET
+        | Errno::ECONNREFUSED
+        | Errno::ECONNABORTED
+        | Errno::EPIPE
+        | Errno::ETIMEDOUT
+        | Errno::EHOSTUNREACH
+        | Errno::ENETUNREACH => GPUNET_EPEER,
+        _ => GPUNET_ESOCKET,
+    }
 }
 
 thread_local! {

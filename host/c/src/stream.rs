@@ -138,10 +138,7 @@ pub unsafe extern "C" fn gpunet_queue_post(
 /// Stops what is on the stream: waits return ECANCELED, of later operations, too.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpunet_queue_abort(queue: *const gpunet_host_queue) -> gpunet_status {
-    guard(|| {
-        handle::get(queue)?.abort();
-        Ok(())
-    })
+    guard(|| handle::get(queue).map(|queue| queue.abort()))
 }
 
 /// Closes a queue. What is on the stream still runs.

@@ -11,7 +11,7 @@ use gpunet_e2e_kernels::op::{
 };
 use gpunet_e2e_kernels::{script_block, script_thread, script_warp};
 use gpunet_host::gpu::{Buffer, Dim3};
-use gpunet_host::{Launch, Net, NetError, Shape, Task, WaitError};
+use gpunet_host::{Launch, LaunchError, Net, Shape, Task, WaitError};
 
 use crate::limits::{deadline, eventually, soon};
 use crate::memory::{Flags, buffer, nowhere};
@@ -97,7 +97,7 @@ impl Job {
     ///
     /// # Errors
     /// A launch that is refused.
-    pub fn try_start(self, net: &Net) -> Result<Started<'_>, NetError> {
+    pub fn try_start(self, net: &Net) -> Result<Started<'_>, LaunchError> {
         let threads = u32::try_from(self.threads.count()).unwrap_or(u32::MAX);
         let groups = match self.who {
             Who::Block => 1,
@@ -108,7 +108,7 @@ impl Job {
         self.try_start_as(net, blocks, groups)
     }
 
-    fn try_start_as(self, net: &Net, blocks: u32, groups: u32) -> Result<Started<'_>, NetError> {
+    fn try_start_as(self, net: &Net, blocks: u32, groups: u32) -> Result<Started<'_>, LaunchError> {
         let gpu = net.gpu();
         let parts = Parts::new(&self.scripts);
         let (mut ops, mut spans, mut addresses) = (Vec::new(), Vec::new(), Vec::new());

@@ -16,7 +16,7 @@ use gpunet_e2e_kernels::relay::{
     ADDRESS, CALL, CLOSE, COUNT, FAILURE, FIRST_JOB, HANDLE, JOB_WORDS, KIND, LISTEN, LISTENING,
     NARROW, PIECE, Pair, RESULT, Relay as Work, relay as kernel,
 };
-use gpunet_host::{Launch, Net, NetError, Shape, Task, TransportChoice};
+use gpunet_host::{Launch, Net, Shape, SocketError, Task, TransportChoice};
 use gpunet_support::testing::hang_limit;
 
 use crate::limits::eventually;
@@ -140,9 +140,9 @@ impl Relay {
     }
 }
 
-fn failed(error: NetError) -> io::Error {
+fn failed(error: SocketError) -> io::Error {
     match error {
-        NetError::Socket { errno, .. } | NetError::Listen { errno, .. } => {
+        SocketError::Call { errno, .. } | SocketError::Listen { errno, .. } => {
             io::Error::from_raw_os_error(errno.0)
         }
         other => io::Error::other(other),

@@ -12,7 +12,9 @@ use gpunet_e2e::{
     net_builder, peer, soon,
 };
 use gpunet_e2e_kernels::faulting::fault_under_clients;
-use gpunet_host::{GpuError, KernelError, Net, NetError, Shape, Task, WaitError};
+use gpunet_host::{
+    DownError, GpuError, KernelError, LaunchError, Net, Shape, SocketError, Task, WaitError,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -61,23 +63,18 @@ fn record(fault: &'static str, call: &'static str, elapsed: Duration) {
     faults::note(name, &row);
 }
 
-/// Whether a net says that a kernel faulted: on CUDA that the context is lost, for all nets.
-fn is_fault(error: &NetError) -> bool {
-    match error {
-        NetError::Gpu(GpuError::ContextLost { .. }) => is_cuda(),
-        error => matches!(error, NetError::Faulted),
-    }
-}
-
-/// A net whose kernel faulted launches no more.
+/// A net whose kernel faulted launches no more: on CUDA because the context is lost, for all nets.
 fn is_refused(net: &Net) {
-    let refused = net.launch(idle, Shape::new(1, 32), ()).err();
-    assert!(refused.as_ref().is_some_and(is_fault), "{refused:?}");
+    let refused = net.launch(idle, Shape::new(1, 32), ()).expect_err("it has faulted");
+    let is_lost = matches!(refused, LaunchError::Gpu(GpuError::ContextLost { .. }) if is_cuda());
+    assert!(is_lost || matches!(refused, LaunchError::Down(DownError::Faulted)), "{refused}");
     // The context may be lost before the net's supervisor has seen it and closed what there was.
     let dump = || net.dump().expect("the proxy lives on");
     assert!(eventually(|| dump().is_empty()), "{:?}", dump());
     let refused = net.listen(any_port()).expect_err("nobody would accept");
-    assert!(is_fault(&refused), "{refused}");
+    let SocketError::Down(down) = &refused else { panic!("{refused}") };
+    let is_lost = matches!(down, DownError::Gpu(GpuError::ContextLost { .. }) if is_cuda());
+    assert!(is_lost || matches!(down, DownError::Faulted), "{refused}");
 }
 
 /// What a program was notified of: the launch, the kernel, the error.

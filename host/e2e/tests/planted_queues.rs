@@ -11,7 +11,7 @@ use gpunet_e2e::{Errno, deadline, eventually, gpu, is_cuda, net, peer, scaled_ti
 use gpunet_e2e_kernels::queues::fault_when_told;
 use gpunet_host::gpu::EmulatedOptions;
 use gpunet_host::{
-    Batch, Condition, Gpu, GpuChoice, GpuError, NetError, Shape, StreamQueue, Task, WaitError,
+    Batch, Condition, Gpu, GpuChoice, Shape, StreamError, StreamLimit, StreamQueue, Task, WaitError,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -163,7 +163,7 @@ fn queues_are_left() -> bool {
     batch.write(&words, 0, 1).expect("it is there");
     let refused = third.post(&batch).err();
     streams.iter().for_each(|(_, words)| words.store(0, 1));
-    matches!(refused, Some(NetError::Gpu(GpuError::TooManyStreams { .. })))
+    matches!(refused, Some(StreamError::Limit(StreamLimit::Streams { .. })))
 }
 
 /// Whether a status word is an operation's alone until it is done.
@@ -176,7 +176,7 @@ fn statuses_are_kept_until_written() -> bool {
     }
     let refused = (0..20).find_map(|_| queue.post(&batch).err());
     words.store(0, 1);
-    matches!(refused, Some(NetError::TooManyOperations { .. }))
+    matches!(refused, Some(StreamError::Limit(StreamLimit::Operations { .. })))
 }
 
 /// The check that must find a bug.

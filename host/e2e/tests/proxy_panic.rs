@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gpunet_e2e::faults::{self, CALLS, Waiting};
 use gpunet_e2e::{Domain, Errno, Job, Script, any_port, drop_in_order, flags, net_builder};
-use gpunet_host::{NetError, TransportChoice};
+use gpunet_host::{DownError, LaunchError, NetError, SocketError, TransportChoice};
 
 #[test]
 fn waits_end_and_the_net_is_down() {
@@ -22,11 +22,11 @@ fn waits_end_and_the_net_is_down() {
             let times = faults::times(&started, &flags, CALLS.len(), || net.inject_panic());
             started.finish();
             let refused = Job::blocks(32).script(&Script::new()).try_start(&net).err();
-            assert!(matches!(refused, Some(NetError::Down)), "{refused:?}");
+            assert!(matches!(refused, Some(LaunchError::Down(DownError::Panicked))), "{refused:?}");
             let refused = net.listen(any_port()).err();
-            assert!(matches!(refused, Some(NetError::Down)), "{refused:?}");
+            assert!(matches!(refused, Some(SocketError::Down(DownError::Panicked))), "{refused:?}");
             let refused = net.dump().err();
-            assert!(matches!(refused, Some(NetError::Down)), "{refused:?}");
+            assert!(matches!(refused, Some(SocketError::Down(DownError::Panicked))), "{refused:?}");
             drop_in_order(net);
             Waiting::rows(fault, down, Duration::ZERO, &times)
         });

@@ -13,7 +13,8 @@ use gpunet_e2e::{
 use gpunet_e2e_kernels::queues::{fault_when_told, step};
 use gpunet_host::gpu::EmulatedOptions;
 use gpunet_host::{
-    Batch, Condition, Gpu, GpuChoice, GpuError, KernelError, Net, NetError, Shape, Task, WaitError,
+    Batch, Condition, DownError, Gpu, GpuChoice, KernelError, LaunchError, Net, Shape, StreamError,
+    Task, WaitError,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -66,10 +67,13 @@ fn a_proxy_thread_panics_under_operations() {
         assert_eq!(done.status(1), Some(Err(down)));
         assert!(begin.elapsed() < soon(), "it took {:?}", begin.elapsed());
         let refused = net.queue(queue.stream()).expect_err("the net is down");
-        assert!(matches!(refused, NetError::Down), "{refused}");
+        assert!(
+            matches!(refused, StreamError::Launch(LaunchError::Down(DownError::Panicked))),
+            "{refused}"
+        );
         drop_in_order(net);
         let refused = queue.post(&later).expect_err("the net is gone");
-        assert!(matches!(refused, NetError::Gone), "{refused}");
+        assert!(matches!(refused, StreamError::Closed(_)), "{refused}");
     }
 }
 
@@ -132,7 +136,7 @@ fn a_proxy_thread_hangs_under_operations() {
 fn is_faulted(net: &Net) -> bool {
     match net.launch(idle, Shape::new(1, 32), ()) {
         Ok(launch) => launch.wait_timeout(deadline()).map_or(true, |()| false),
-        Err(NetError::Faulted) => true,
+        Err(LaunchError::Down(DownError::Faulted)) => true,
         Err(other) => panic!("{other}"),
     }
 }
@@ -184,16 +188,16 @@ fn a_kernel_faults_between_operations() {
     for _ in 0..20 {
         let refused = queue.post(&many).expect_err("nothing runs there");
         assert!(
-            matches!(&refused, NetError::Gpu(GpuError::StreamFailed { cause }) if cause.contains("as the test asked")),
+            matches!(&refused, StreamError::Failed(cause) if cause.contains("as the test asked")),
             "{refused}"
         );
     }
     let numbers = gpu.buffer::<u32>(8).expect("memory");
     let refused = queue.launch(step, Shape::new(1, 32), (&numbers,)).expect_err("nothing runs");
-    assert!(matches!(refused, NetError::Gpu(GpuError::StreamFailed { .. })), "{refused}");
+    assert!(matches!(refused, StreamError::Failed(_)), "{refused}");
     // A net that is well stays so, though it is given the stream.
     let refused = bystander.queue(queue.stream()).expect_err("nothing runs there");
-    assert!(matches!(refused, NetError::Gpu(GpuError::StreamFailed { .. })), "{refused}");
+    assert!(matches!(refused, StreamError::Failed(_)), "{refused}");
     std::thread::sleep(20 * MS);
     assert!(!is_faulted(&bystander));
     assert_eq!(words.load(1), 0, "nothing behind the fault has run");
@@ -272,5 +276,5 @@ fn a_fault_is_reported_to_the_program() {
     assert!(matches!(&error, KernelError::Fault { kernel, .. } if kernel == "fault_when_told"));
     assert!(faults.recv_timeout(50 * MS).is_err(), "once");
     let refused = net.launch(idle, Shape::new(1, 32), ()).map(|launch| launch.wait());
-    assert!(matches!(refused, Err(NetError::Faulted)), "{refused:?}");
+    assert!(matches!(refused, Err(LaunchError::Down(DownError::Faulted))), "{refused:?}");
 }

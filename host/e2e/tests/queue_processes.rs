@@ -10,7 +10,9 @@ use gpunet_e2e::queued::queue;
 use gpunet_e2e::{Errno, deadline, eventually, gpu, is_cuda, net, net_builder_on, soon};
 use gpunet_e2e_kernels::queues::step;
 use gpunet_host::gpu::EmulatedOptions;
-use gpunet_host::{Batch, Condition, Gpu, GpuChoice, GpuError, NetError, Shape, Task, WaitError};
+use gpunet_host::{
+    Batch, Condition, Gpu, GpuChoice, Shape, StreamError, StreamLimit, Task, WaitError,
+};
 
 /// Operations of a batch, of which every other one sends.
 const OPERATIONS: usize = 100;
@@ -29,7 +31,7 @@ fn streams_that_wait(gpu: &Gpu, queues: usize) {
     for (at, post) in posts.iter().enumerate() {
         match post {
             Ok(_) => assert!(at < queues - 2, "{at} of {queues}"),
-            Err(NetError::Gpu(GpuError::TooManyStreams { streams, possible, .. })) => {
+            Err(StreamError::Limit(StreamLimit::Streams { streams, possible, .. })) => {
                 assert!(at >= queues - 2 && *streams == queues - 2 && possible == streams);
             }
             Err(other) => panic!("{other}"),
@@ -92,7 +94,9 @@ fn streams_are_made_beside_a_kernel_that_runs() {
         for _ in 0..50 {
             match gpu().stream() {
                 Ok(stream) => streams.push(stream),
-                Err(GpuError::StreamWhileRunning { running: 1, possible }) if is_cuda() => {
+                Err(StreamError::Limit(StreamLimit::WhileRunning { running: 1, possible }))
+                    if is_cuda() =>
+                {
                     assert_eq!(streams.len() + 1, possible, "one of them waits");
                     break;
                 }

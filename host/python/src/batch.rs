@@ -49,7 +49,7 @@ impl Batch {
         let kept = named(objects)?;
         let put = self.with(|batch| {
             // SAFETY: the package takes address and length from the object, which every post keeps.
-            unsafe { batch.send_raw(Handle(socket), address, bytes) }.map(drop).map_err(error::net)
+            unsafe { batch.send_raw(Handle(socket), address, bytes) }.map(drop).map_err(error::of)
         });
         put.inspect(|()| self.keep(kept))
     }
@@ -68,7 +68,7 @@ impl Batch {
             // SAFETY: as in `send`.
             unsafe { batch.receive_raw(Handle(socket), address, bytes) }
                 .map(drop)
-                .map_err(error::net)
+                .map_err(error::of)
         });
         put.inspect(|()| self.keep(kept))
     }
@@ -86,14 +86,13 @@ impl Batch {
             }
         };
         let flags = flags.flags.get()?;
-        self.with(|batch| batch.wait(&*flags, index, condition, value).map(drop))
-            .map_err(error::net)
+        self.with(|batch| batch.wait(&*flags, index, condition, value).map(drop)).map_err(error::of)
     }
 
     /// Writes a word.
     fn write(&self, flags: &Flags, index: usize, value: u64) -> PyResult<()> {
         let flags = flags.flags.get()?;
-        self.with(|batch| batch.write(&*flags, index, value).map(drop)).map_err(error::net)
+        self.with(|batch| batch.write(&*flags, index, value).map(drop)).map_err(error::of)
     }
 }
 

@@ -1,7 +1,10 @@
 //! Errors as exceptions: the classes of `gpunet._errors`, with the host crate's words.
 
 use gpunet_host::gpu::Blame;
-use gpunet_host::{Errno, GpuError, KernelError, NetError, WaitError};
+use gpunet_host::{
+    DownError, Errno, GpuError, KernelError, LaunchError, LoadError, MemoryError, NetError,
+    OpenError, SocketError, StreamError, StreamLimit, WaitError,
+};
 use pyo3::prelude::*;
 
 /// An exception of that class, with attributes.
@@ -33,69 +36,113 @@ fn blame(blame: Blame) -> &'static str {
     }
 }
 
-/// Of a GPU, an image or a launch's shape.
-pub(crate) fn gpu(error: GpuError) -> PyErr {
-    let class = match &error {
-        GpuError::UnknownImage { .. }
-        | GpuError::WrongImage { .. }
-        | GpuError::WrongArchitecture { .. }
-        | GpuError::CAbiMismatch { .. }
-        | GpuError::AbiMismatch { .. }
-        | GpuError::MissingSymbols { .. }
-        | GpuError::NoKernels { .. }
-        | GpuError::NoPtx { .. }
-        | GpuError::ModuleRefused { .. }
-        | GpuError::ModuleConflict { .. }
-        | GpuError::UnknownKernel { .. }
-        | GpuError::ImageOfOtherGpu { .. }
-        | GpuError::LoadWhileRunning { .. } => "ImageError",
-        GpuError::Parameters { .. } => "ArgumentError",
-        _ => "GpuError",
-    };
-    exception(class, error.to_string(), &[("blame", None, Some(blame(error.blame())))])
-}
-
 fn errno_of(errno: Errno) -> Option<i64> {
     Some(i64::from(errno.0))
 }
 
-/// Of a net.
-pub(crate) fn net(error: NetError) -> PyErr {
-    let message = error.to_string();
-    match error {
-        NetError::Gpu(error) => gpu(error),
-        NetError::Listen { errno, .. } | NetError::Socket { errno, .. } => {
-            exception("SocketError", message, &[("errno", errno_of(errno), None)])
+/// An error of the host crate that is an exception here.
+pub(crate) trait Exception: Sized {
+    fn exception(self) -> PyErr;
+}
+
+/// The exception for an error.
+pub(crate) fn of(error: impl Exception) -> PyErr {
+    error.exception()
+}
+
+/// The exceptions of errors that say who has to change something: a class, or another error's exception.
+macro_rules! classes {
+    ($($error:ident { $($pattern:pat => $class:expr,)* })*) => { $(
+        impl Exception for $error {
+            fn exception(self) -> PyErr {
+                let (message, blame) = (self.to_string(), blame(self.blame()));
+                let class: Result<&str, PyErr> = match self { $($pattern => $class,)* };
+                let blamed = |class| exception(class, message, &[("blame", None, Some(blame))]);
+                class.map_or_else(|error| error, blamed)
+            }
         }
-        NetError::System { source, .. } => {
-            let errno = source.raw_os_error().map(i64::from);
-            exception("NetError", message, &[("errno", errno, None)])
-        }
-        NetError::Setting(_) => exception("SettingError", message, &[]),
-        _ => exception("NetError", message, &[]),
+    )* };
+}
+
+classes! {
+    GpuError { _ => Ok("GpuError"), }
+    OpenError { _ => Ok("GpuError"), }
+    MemoryError { _ => Ok("GpuError"), }
+    LoadError {
+        Self::Gpu(error) => Err(of(error)),
+        _ => Ok("ImageError"),
+    }
+    LaunchError {
+        Self::Down(error) => Err(of(error)),
+        Self::UnknownKernel { .. } => Ok("ImageError"),
+        Self::Parameters { .. } => Ok("ArgumentError"),
+        _ => Ok("GpuError"),
+    }
+    StreamError {
+        Self::Launch(error) => Err(of(error)),
+        Self::Load(error) => Err(of(error)),
+        Self::Memory(error) => Err(of(error)),
+        Self::Limit(StreamLimit::NoStream) => Ok("SettingError"),
+        Self::Limit(StreamLimit::Operations { .. }) => Ok("NetError"),
+        Self::Closed(_) | Self::OtherStream => Ok("NetError"),
+        _ => Ok("GpuError"),
+    }
+    KernelError {
+        Self::DivergentBarrier { .. } | Self::DivergentCall { .. } => Ok("DivergenceError"),
+        Self::Deadlock { .. } => Ok("DivergenceError"),
+        _ => Ok("KernelError"),
     }
 }
 
-/// How a kernel ended.
-pub(crate) fn kernel(error: &KernelError) -> PyErr {
-    let class = match error {
-        KernelError::DivergentBarrier { .. }
-        | KernelError::DivergentCall { .. }
-        | KernelError::Deadlock { .. } => "DivergenceError",
-        _ => "KernelError",
-    };
-    exception(class, error.to_string(), &[("blame", None, Some(blame(error.blame())))])
+impl Exception for DownError {
+    fn exception(self) -> PyErr {
+        match self {
+            Self::Gpu(error) => of(error),
+            _ => exception("NetError", self.to_string(), &[]),
+        }
+    }
 }
 
-/// How work ended, or did not.
-pub(crate) fn wait(error: WaitError) -> PyErr {
-    let message = error.to_string();
-    match error {
-        WaitError::Operation { index, errno } => {
-            let (errno, index) = (errno_of(errno), i64::try_from(index).ok());
-            exception("OperationError", message, &[("errno", errno, None), ("index", index, None)])
+impl Exception for NetError {
+    fn exception(self) -> PyErr {
+        let message = self.to_string();
+        match self {
+            Self::Memory(error) => of(error),
+            Self::System { source, .. } => {
+                let errno = source.raw_os_error().map(i64::from);
+                exception("NetError", message, &[("errno", errno, None)])
+            }
+            Self::Setting(_) => exception("SettingError", message, &[]),
+            _ => exception("NetError", message, &[]),
         }
-        WaitError::Kernel(error) => kernel(&error),
-        _ => exception("StillRunning", message, &[]),
+    }
+}
+
+impl Exception for SocketError {
+    fn exception(self) -> PyErr {
+        let message = self.to_string();
+        match self {
+            Self::Down(error) => of(error),
+            Self::Listen { errno, .. } | Self::Call { errno, .. } => {
+                exception("SocketError", message, &[("errno", errno_of(errno), None)])
+            }
+            Self::Backlog(_) => exception("SettingError", message, &[]),
+            _ => exception("NetError", message, &[]),
+        }
+    }
+}
+
+impl Exception for WaitError {
+    fn exception(self) -> PyErr {
+        let message = self.to_string();
+        match self {
+            Self::Operation { index, errno } => {
+                let (errno, index) = (errno_of(errno), i64::try_from(index).ok());
+                let attributes = [("errno", errno, None), ("index", index, None)];
+                exception("OperationError", message, &attributes)
+            }
+            Self::Kernel(error) => of(error),
+            _ => exception("StillRunning", message, &[]),
+        }
     }
 }

@@ -34,7 +34,7 @@ impl Gpu {
         seed: Option<u64>,
         workers: Option<usize>,
     ) -> PyResult<Self> {
-        let mut choice: GpuChoice = choice.parse().map_err(error::gpu)?;
+        let mut choice: GpuChoice = choice.parse().map_err(error::of)?;
         if seed.is_some() || workers.is_some() {
             let GpuChoice::Emulated(options) = &mut choice else {
                 let message = "seed and workers are options of the emulated GPU: choice='emulated'";
@@ -44,7 +44,7 @@ impl Gpu {
             (given.seed, given.workers) = (seed, workers);
             *options = given;
         }
-        let gpu = py.detach(|| gpunet_host::Gpu::open(choice)).map_err(error::gpu)?;
+        let gpu = py.detach(|| gpunet_host::Gpu::open(choice)).map_err(error::of)?;
         Ok(Self { gpu: Owned::slow("GPU", gpu) })
     }
 
@@ -76,20 +76,20 @@ impl Gpu {
     /// Memory of so many bytes, zeroed.
     fn memory(&self, py: Python<'_>, bytes: usize) -> PyResult<Memory> {
         let gpu = self.gpu.get()?;
-        let memory = py.detach(|| gpu.device_memory(bytes)).map_err(error::gpu)?;
+        let memory = py.detach(|| gpu.device_memory(bytes)).map_err(error::of)?;
         Ok(Memory { memory: Owned::new("buffer", memory), bytes })
     }
 
     /// Words in host memory that programs, kernels and streams wait for.
     fn flags(&self, py: Python<'_>, count: usize) -> PyResult<Flags> {
         let gpu = self.gpu.get()?;
-        let flags = py.detach(|| gpu.flags::<u64>(count)).map_err(error::gpu)?;
+        let flags = py.detach(|| gpu.flags::<u64>(count)).map_err(error::of)?;
         Ok(Flags { flags: Owned::new("flags", flags) })
     }
 
     /// Loads PTX, a cubin or a fatbin.
     fn load_bytes(&self, py: Python<'_>, name: &str, bytes: &[u8]) -> PyResult<Image> {
-        let image = gpunet_host::Image::bytes(bytes).map_err(error::gpu)?;
+        let image = gpunet_host::Image::bytes(bytes).map_err(error::of)?;
         self.load(py, name, image)
     }
 
@@ -129,7 +129,7 @@ impl Gpu {
             // SAFETY: the program says that it is one, and the package keeps the object that had it.
             Some(raw) => unsafe { gpu.stream_from_raw(raw) },
         });
-        Ok(Stream { stream: Owned::new("stream", stream.map_err(error::gpu)?) })
+        Ok(Stream { stream: Owned::new("stream", stream.map_err(error::of)?) })
     }
 }
 
@@ -138,7 +138,7 @@ impl Gpu {
         let gpu = self.gpu.get()?;
         // SAFETY: the program trusts what it loads; it may do anything in this process, as any module of
         // Python's may.
-        let image = py.detach(|| unsafe { gpu.load_image(name, image) }).map_err(error::gpu)?;
+        let image = py.detach(|| unsafe { gpu.load_image(name, image) }).map_err(error::of)?;
         Ok(Image { image: Owned::new("image", image) })
     }
 }
@@ -155,7 +155,7 @@ impl Image {
     fn kernels(&self) -> PyResult<Vec<(String, Option<Vec<usize>>)>> {
         let image = self.image.get()?;
         let kernel = |name: &str| {
-            let sizes = image.parameters(name).map_err(error::gpu)?;
+            let sizes = image.parameters(name).map_err(error::of)?;
             let behind = |sizes: &[usize]| {
                 // A net in two words, as numba's kernels take it.
                 let net = if sizes.starts_with(&[8, 8]) { 2 } else { 1 };
@@ -168,7 +168,7 @@ impl Image {
 
     /// The driver's handle of a kernel; none on the emulated GPU.
     fn cuda_function(&self, kernel: &str, threads: u32) -> PyResult<Option<usize>> {
-        self.image.get()?.cuda_function(kernel, threads).map_err(error::gpu)
+        self.image.get()?.cuda_function(kernel, threads).map_err(error::of)
     }
 }
 
@@ -200,14 +200,14 @@ impl Memory {
             return Err(pyo3::exceptions::PyIndexError::new_err(message));
         }
         PyBytes::new_with(py, bytes, |into| {
-            py.detach(|| memory.read(offset, into)).map_err(error::gpu)
+            py.detach(|| memory.read(offset, into)).map_err(error::of)
         })
     }
 
     /// Copies bytes in.
     fn write(&self, py: Python<'_>, offset: usize, bytes: &[u8]) -> PyResult<()> {
         let memory = self.memory()?;
-        py.detach(|| memory.write(offset, bytes)).map_err(error::gpu)
+        py.detach(|| memory.write(offset, bytes)).map_err(error::of)
     }
 
     /// Gives the memory back, once kernels that were given it have ended.
@@ -268,7 +268,7 @@ impl Stream {
     /// Whether all that was put there by gpunet is done.
     fn is_done(&self, py: Python<'_>) -> PyResult<bool> {
         let stream = self.stream.get()?;
-        py.detach(|| stream.is_done()).map_err(|error| error::kernel(&error))
+        py.detach(|| stream.is_done()).map_err(error::of)
     }
 
     /// Waits for that.
@@ -279,6 +279,6 @@ impl Stream {
             Ok(false) => None,
             ended => Some(ended),
         })?;
-        done.unwrap_or(Ok(false)).map_err(|error| error::kernel(&error))
+        done.unwrap_or(Ok(false)).map_err(error::of)
     }
 }

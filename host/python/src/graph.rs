@@ -4,7 +4,7 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use gpunet_device::kernel::Memory as Kept;
-use gpunet_host::{LoadedImage, NetError, RawArguments, Shape, StreamQueue, Task};
+use gpunet_host::{LoadedImage, RawArguments, Shape, StreamError, StreamQueue, Task};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
@@ -65,7 +65,7 @@ pub(crate) fn make(
         let (image, shape) = (image.get().image.get()?, arguments::shape(layout));
         steps.push(Step::Kernel { image, kernel, shape, arguments });
     }
-    let made = py.detach(|| build(queue, &steps, kept)).map_err(error::net)?;
+    let made = py.detach(|| build(queue, &steps, kept)).map_err(error::of)?;
     Ok(Graph { graph: Owned::new("graph", Arc::new(made)) })
 }
 
@@ -73,7 +73,7 @@ fn build(
     queue: Arc<StreamQueue>,
     steps: &[Step],
     kept: Vec<Kept>,
-) -> Result<GraphOfQueue, NetError> {
+) -> Result<GraphOfQueue, StreamError> {
     let graph = queue.graph(|builder| {
         for step in steps {
             match step {
@@ -104,7 +104,7 @@ impl Graph {
     /// Puts it on the stream; which of its launches this is, from 1.
     fn launch(&self, py: Python<'_>) -> PyResult<u32> {
         let graph = self.graph.get()?;
-        let number = py.detach(|| graph.graph.launch()).map_err(error::net)?;
+        let number = py.detach(|| graph.graph.launch()).map_err(error::of)?;
         let posted = Arc::clone(&*graph);
         py.detach(|| keep_until_done(posted));
         Ok(number)

@@ -78,7 +78,7 @@ impl Lease {
         // SAFETY: as `Net::launch` of this module.
         let put =
             py.detach(|| unsafe { lease.launch_raw(&stream, &image, kernel, shape, &arguments) });
-        put.map_err(error::net)
+        put.map_err(error::of)
     }
 
     /// No more kernels use the net.

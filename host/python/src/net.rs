@@ -30,7 +30,7 @@ impl Net {
     fn new(py: Python<'_>, gpu: &Gpu, settings: &Bound<'_, PyDict>) -> PyResult<Self> {
         let gpu = gpu.gpu.get()?;
         let builder = settings::apply(gpunet_host::Net::builder(&gpu), settings)?;
-        let net = py.detach(|| builder.build()).map_err(error::net)?;
+        let net = py.detach(|| builder.build()).map_err(error::of)?;
         Ok(Self { net: Owned::slow("net", net) })
     }
 
@@ -61,8 +61,7 @@ impl Net {
             options = options.only_v6(only);
         }
         let address = SocketAddr::from_words(&address);
-        let (handle, bound) =
-            py.detach(|| net.listen_with(address, options)).map_err(error::net)?;
+        let (handle, bound) = py.detach(|| net.listen_with(address, options)).map_err(error::of)?;
         Ok((handle.0, bound.to_words()))
     }
 
@@ -74,7 +73,7 @@ impl Net {
         // SAFETY: the package has made it for this call, and nobody else closes it.
         let socket = unsafe { OwnedFd::from_raw_fd(descriptor) };
         let net = self.net.get()?;
-        Ok(py.detach(|| net.hand_over(socket)).map_err(error::net)?.0)
+        Ok(py.detach(|| net.hand_over(socket)).map_err(error::of)?.0)
     }
 
     /// Takes a socket back: its descriptor, and what no kernel has read.
@@ -84,7 +83,7 @@ impl Net {
         handle: u64,
     ) -> PyResult<(RawFd, Bound<'py, PyBytes>)> {
         let net = self.net.get()?;
-        let released = py.detach(|| net.take_back(Handle(handle))).map_err(error::net)?;
+        let released = py.detach(|| net.take_back(Handle(handle))).map_err(error::of)?;
         let unread = PyBytes::new(py, &released.unread);
         Ok((released.socket.into_raw_fd(), unread))
     }
@@ -92,7 +91,7 @@ impl Net {
     /// Closes a socket, whoever made it.
     fn close_socket(&self, py: Python<'_>, handle: u64) -> PyResult<()> {
         let net = self.net.get()?;
-        py.detach(|| net.close(Handle(handle))).map_err(error::net)
+        py.detach(|| net.close(Handle(handle))).map_err(error::of)
     }
 
     /// What the proxy has done so far, by name.
@@ -114,7 +113,7 @@ impl Net {
     /// Every socket, as the proxy sees it.
     fn dump<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let net = self.net.get()?;
-        let sockets = py.detach(|| net.dump()).map_err(error::net)?;
+        let sockets = py.detach(|| net.dump()).map_err(error::of)?;
         let list = PyList::empty(py);
         for socket in sockets {
             let dict = PyDict::new(py);
@@ -153,14 +152,14 @@ impl Net {
         // SAFETY: the package has made the arguments of the kernel's declared types, or of the sizes that
         // its image says, and the launch keeps what they name.
         let launch = py.detach(|| unsafe { net.launch_raw(&image, kernel, shape, &arguments) });
-        Ok(Launch { launch: Owned::new("launch", launch.map_err(error::net)?) })
+        Ok(Launch { launch: Owned::new("launch", launch.map_err(error::of)?) })
     }
 
     /// A queue on a stream.
     fn queue(&self, py: Python<'_>, stream: &Stream, timeout: Option<f64>) -> PyResult<Queue> {
         let (net, stream) = (self.net.get()?, stream.stream.get()?);
         let timeout = timeout.map(duration).transpose()?;
-        let queue = py.detach(|| net.queue(&stream)).map_err(error::net)?;
+        let queue = py.detach(|| net.queue(&stream)).map_err(error::of)?;
         let queue = match timeout {
             Some(timeout) => queue.timeout(timeout),
             None => queue,
@@ -196,7 +195,7 @@ impl Net {
             })
             .collect();
         // SAFETY: the program launches them on these streams alone, as `gpunet.Net.lease` says.
-        let lease = py.detach(|| unsafe { net.lease(&streams, &named) }).map_err(error::net)?;
+        let lease = py.detach(|| unsafe { net.lease(&streams, &named) }).map_err(error::of)?;
         Ok(Lease { lease: Owned::new("lease", lease) })
     }
 }

@@ -191,7 +191,7 @@ pub(crate) fn wait(
             }
             error => error,
         })
-        .map_err(error::wait)
+        .map_err(error::of)
 }
 
 /// Waits in pieces, for all of the time or for ever; what `piece` gives once it is done, or nothing.

@@ -39,7 +39,7 @@ impl Queue {
     fn post(&self, py: Python<'_>, batch: &Batch) -> PyResult<Completions> {
         let queue = self.queue.get()?;
         let (operations, kept) = batch.snapshot();
-        let completions = py.detach(|| queue.post(&operations)).map_err(error::net)?;
+        let completions = py.detach(|| queue.post(&operations)).map_err(error::of)?;
         let completions = Arc::new(completions);
         let post = Post { completions: Arc::clone(&completions), _kept: kept };
         py.detach(|| keep_until_done(Arc::new(post)));
@@ -61,7 +61,7 @@ impl Queue {
             (self.queue.get()?, image.image.get()?, arguments::shape(layout));
         // SAFETY: as `Net::launch` of this module.
         let put = py.detach(|| unsafe { queue.launch_raw(&image, kernel, shape, &arguments) });
-        put.map_err(error::net)
+        put.map_err(error::of)
     }
 
     /// A graph of batches and kernels.

@@ -105,7 +105,7 @@ fn one(builder: NetBuilder, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Ne
             let call = callback(value)?;
             builder.on_fault(move |launch, kernel, fault| {
                 call_back(&call, |py, call| {
-                    let fault = error::kernel(fault).into_value(py);
+                    let fault = error::of(fault.clone()).into_value(py);
                     call.call1(py, (launch, kernel, fault))
                 });
             })

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::backing::Backing;
-use super::{ArenaWindow, Gpu, GpuError, deferred_free};
+use super::{ArenaWindow, Gpu, GpuError, MemoryError, deferred_free};
 
 impl Gpu {
     /// Whether this GPU has arenas; the reason if not.
@@ -31,7 +31,7 @@ impl Gpu {
     ///
     /// # Errors
     /// A GPU that has no arenas, or no addresses left.
-    pub(crate) fn arena_window(&self) -> Result<ArenaWindow, GpuError> {
+    pub(crate) fn arena_window(&self) -> Result<ArenaWindow, MemoryError> {
         self.inner.arena_window()
     }
 
@@ -40,7 +40,7 @@ impl Gpu {
     ///
     /// # Errors
     /// A size of 0 or beyond memory, a full window, or what the driver says.
-    pub(crate) fn arena(&self, bytes: usize) -> Result<Arena, GpuError> {
+    pub(crate) fn arena(&self, bytes: usize) -> Result<Arena, MemoryError> {
         self.inner.arena(bytes)
     }
 
@@ -52,13 +52,13 @@ impl Gpu {
     /// refused, of larger memory only `bytes` bytes are mapped.
     ///
     /// # Errors
-    /// [`GpuError::ForeignMemory`]: not exported by a GPU of this kind, of another size, or on a
+    /// [`MemoryError::Foreign`]: not exported by a GPU of this kind, of another size, or on a
     /// device that this GPU does not reach. A full window, or what the driver says.
     pub(crate) fn import_arena(
         &self,
         descriptor: OwnedFd,
         bytes: usize,
-    ) -> Result<Arena, GpuError> {
+    ) -> Result<Arena, MemoryError> {
         self.inner.import_arena(descriptor, bytes)
     }
 
@@ -106,7 +106,7 @@ impl Arena {
     ///
     /// # Errors
     /// A GPU without peer access to the memory, or of another kind.
-    pub(crate) fn allow(&self, gpu: &Gpu) -> Result<(), GpuError> {
+    pub(crate) fn allow(&self, gpu: &Gpu) -> Result<(), MemoryError> {
         self.backing.allow(gpu.inner.cuda_ordinal())
     }
 
@@ -115,9 +115,9 @@ impl Arena {
     ///
     /// # Errors
     /// Bytes outside the arena, or what the driver says.
-    pub(crate) fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), GpuError> {
-        self.check(offset, into.len())?;
-        self.backing.read(offset, into)
+    pub(crate) fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), MemoryError> {
+        MemoryError::check("bytes", offset, into.len(), self.len())?;
+        Ok(self.backing.read(offset, into)?)
     }
 
     /// Says that kernels may use it as long as they run, whatever becomes of its users.
@@ -141,23 +141,15 @@ impl Arena {
     ///
     /// # Errors
     /// Bytes outside the arena, or what the driver says.
-    pub(crate) fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), GpuError> {
-        self.check(offset, bytes.len())?;
-        self.backing.write(offset, bytes)
+    pub(crate) fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), MemoryError> {
+        MemoryError::check("bytes", offset, bytes.len(), self.len())?;
+        Ok(self.backing.write(offset, bytes)?)
     }
 
     /// Says that what begins there is in use from now on, with what was written last, or that it is free:
     /// for who checks accesses ([`Observer`](super::observer::Observer)).
     pub(crate) fn mark(&self, offset: usize, in_use: bool) {
         self.backing.mark(offset, in_use);
-    }
-
-    fn check(&self, offset: usize, length: usize) -> Result<(), GpuError> {
-        let end = offset.saturating_add(length);
-        if end > self.len() {
-            return Err(GpuError::OutOfRange { unit: "bytes", offset, end, len: self.len() });
-        }
-        Ok(())
     }
 }
 

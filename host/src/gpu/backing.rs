@@ -2,8 +2,8 @@
 
 use std::os::fd::OwnedFd;
 
-use super::GpuError;
 use super::window::AddressRange;
+use super::{GpuError, MemoryError};
 
 /// The backend's part of an arena. Dropped, it unmaps the memory and gives its address range back.
 pub(super) trait Backing: Send + Sync {
@@ -16,5 +16,5 @@ pub(super) trait Backing: Send + Sync {
     /// Notifies who checks accesses that what begins there is in use, or free. Hardware has nobody.
     fn mark(&self, _offset: usize, _in_use: bool) {}
     /// The other GPU by its CUDA ordinal; the emulated one has none.
-    fn allow(&self, ordinal: Option<i32>) -> Result<(), GpuError>;
+    fn allow(&self, ordinal: Option<i32>) -> Result<(), MemoryError>;
 }

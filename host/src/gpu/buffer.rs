@@ -12,7 +12,7 @@ use gpunet_device::Shared;
 use gpunet_device::buf::Plain;
 use gpunet_device::kernel::{LaunchArg, LaunchArgs, Launching, Memory};
 
-use super::{DeviceMemory, Gpu, GpuError};
+use super::{DeviceMemory, Gpu, LaunchError, MemoryError};
 
 /// What both backends align memory to, at least: cuMemAlloc's alignment.
 const ALIGNMENT: usize = 256;
@@ -56,9 +56,9 @@ impl Gpu {
     ///
     /// # Errors
     /// A size beyond the GPU's memory, or what the driver says.
-    pub fn buffer<T: Plain + Send>(&self, len: usize) -> Result<Buffer<T>, GpuError> {
+    pub fn buffer<T: Plain + Send>(&self, len: usize) -> Result<Buffer<T>, MemoryError> {
         const { assert!(align_of::<T>() <= ALIGNMENT && size_of::<T>() > 0) };
-        let bytes = len.checked_mul(size_of::<T>()).ok_or_else(|| GpuError::Memory {
+        let bytes = len.checked_mul(size_of::<T>()).ok_or_else(|| MemoryError::Refused {
             what: "GPU memory",
             asked: usize::MAX,
             why: format!("{len} elements are larger than the address space"),
@@ -89,7 +89,7 @@ impl<T: Plain> Buffer<T> {
     ///
     /// # Errors
     /// Elements beyond the end, or what the driver says.
-    pub fn read(&self, offset: usize, into: &mut [T]) -> Result<(), GpuError> {
+    pub fn read(&self, offset: usize, into: &mut [T]) -> Result<(), MemoryError> {
         let start = self.start(offset, into.len())?;
         let Some(memory) = &self.memory else { return Ok(()) };
         let bytes = size_of_val(into);
@@ -103,7 +103,7 @@ impl<T: Plain> Buffer<T> {
     ///
     /// # Errors
     /// Elements beyond the end, or what the driver says.
-    pub fn write(&self, offset: usize, from: &[T]) -> Result<(), GpuError> {
+    pub fn write(&self, offset: usize, from: &[T]) -> Result<(), MemoryError> {
         let start = self.start(offset, from.len())?;
         let Some(memory) = &self.memory else { return Ok(()) };
         // SAFETY: as many bytes as the slice has, all initialised: a `T` has no padding (Plain).
@@ -115,7 +115,7 @@ impl<T: Plain> Buffer<T> {
     ///
     /// # Errors
     /// What the driver says.
-    pub fn to_vec(&self) -> Result<Vec<T>, GpuError> {
+    pub fn to_vec(&self) -> Result<Vec<T>, MemoryError> {
         // SAFETY: zeros are a `T`, as any bytes are (Plain).
         let mut elements = vec![unsafe { std::mem::zeroed() }; self.len];
         self.read(0, &mut elements)?;
@@ -144,16 +144,9 @@ impl<T: Plain> Buffer<T> {
     }
 
     /// Where that element begins, in bytes.
-    pub(super) fn start(&self, offset: usize, len: usize) -> Result<usize, GpuError> {
-        match offset.checked_add(len) {
-            Some(end) if end <= self.len => Ok(offset * size_of::<T>()),
-            end => Err(GpuError::OutOfRange {
-                unit: "elements",
-                offset,
-                end: end.unwrap_or(usize::MAX),
-                len: self.len,
-            }),
-        }
+    pub(super) fn start(&self, offset: usize, len: usize) -> Result<usize, MemoryError> {
+        MemoryError::check("elements", offset, len, self.len)?;
+        Ok(offset * size_of::<T>())
     }
 }
 
@@ -174,7 +167,7 @@ unsafe impl<T: Plain + Send> LaunchArg<Shared<T>> for &Buffer<T> {
 pub(crate) fn resolve<A>(
     gpu: &Gpu,
     arguments: impl LaunchArgs<A>,
-) -> Result<(A, Vec<Memory>), GpuError> {
+) -> Result<(A, Vec<Memory>), LaunchError> {
     // SAFETY: the net hands the arguments to the launch alone, and the ledger keeps the memory.
     let mut launching = unsafe { Launching::new() };
     let arguments = arguments.resolve(&mut launching);
@@ -182,7 +175,7 @@ pub(crate) fn resolve<A>(
     if kept.iter().all(|memory| gpu.reaches(memory)) {
         Ok((arguments, kept))
     } else {
-        Err(GpuError::OtherGpu)
+        Err(LaunchError::OtherGpu("a buffer".to_owned()))
     }
 }
 

@@ -7,7 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use super::GpuError;
+use super::OpenError;
 use super::ledger::MAX_KERNELS;
 use super::observer::Observer;
 
@@ -28,9 +28,9 @@ pub enum GpuChoice {
 
 /// `auto`, `cuda` (device 0), `cuda:N` or `emulated`.
 impl FromStr for GpuChoice {
-    type Err = GpuError;
+    type Err = OpenError;
 
-    fn from_str(text: &str) -> Result<Self, GpuError> {
+    fn from_str(text: &str) -> Result<Self, OpenError> {
         match text {
             "auto" => Ok(Self::Auto),
             "cuda" => Ok(Self::Cuda { ordinal: 0 }),
@@ -40,7 +40,7 @@ impl FromStr for GpuChoice {
                 .filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
                 .and_then(|digits| digits.parse().ok())
                 .map(|ordinal| Self::Cuda { ordinal })
-                .ok_or_else(|| GpuError::UnknownChoice { given: text.to_owned() }),
+                .ok_or_else(|| OpenError::UnknownChoice(text.to_owned())),
         }
     }
 }

@@ -10,7 +10,7 @@ use gpunet_device::buf::Plain;
 use gpunet_device::kernel::{LaunchArg, Launching, Memory};
 use gpunet_device::op::Width;
 
-use super::{Buffer, Gpu, GpuError, HostMemory};
+use super::{Buffer, Gpu, HostMemory, MemoryError};
 
 /// A word's type: `u32` or `u64`.
 pub trait Word: Plain + Send + sealed::Sealed {
@@ -79,7 +79,7 @@ impl Gpu {
     ///
     /// # Errors
     /// None at all, or what the system or the driver says.
-    pub fn flags<W: Word>(&self, len: usize) -> Result<Flags<W>, GpuError> {
+    pub fn flags<W: Word>(&self, len: usize) -> Result<Flags<W>, MemoryError> {
         let bytes = len.saturating_mul(size_of::<W>());
         Ok(Flags { memory: Arc::new(self.host_memory(bytes)?), len, words: PhantomData })
     }
@@ -167,7 +167,7 @@ pub trait Words: words::Sealed {
 pub(crate) mod words {
     pub trait Sealed {
         #[allow(private_interfaces, reason = "nobody else implements or calls it")]
-        fn locate(&self, index: usize) -> Result<super::Located, super::GpuError>;
+        fn locate(&self, index: usize) -> Result<super::Located, super::MemoryError>;
     }
 }
 
@@ -177,11 +177,8 @@ impl<W: Word> Words for Flags<W> {
 
 impl<W: Word> words::Sealed for Flags<W> {
     #[allow(private_interfaces, reason = "as declared")]
-    fn locate(&self, index: usize) -> Result<Located, GpuError> {
-        if index >= self.len {
-            let (offset, end) = (index, index.saturating_add(1));
-            return Err(GpuError::OutOfRange { unit: "words", offset, end, len: self.len });
-        }
+    fn locate(&self, index: usize) -> Result<Located, MemoryError> {
+        MemoryError::check("words", index, 1, self.len)?;
         let address = self.memory.device_ptr().wrapping_add(index * size_of::<W>());
         let memory = Some(Arc::clone(&self.memory) as Memory);
         Ok(Located { memory, address, bytes: size_of::<W>() })
@@ -194,15 +191,15 @@ impl<W: Word> Words for Buffer<W> {
 
 impl<W: Word> words::Sealed for Buffer<W> {
     #[allow(private_interfaces, reason = "as declared")]
-    fn locate(&self, index: usize) -> Result<Located, GpuError> {
+    fn locate(&self, index: usize) -> Result<Located, MemoryError> {
         self.locate_range(index..index.saturating_add(1))
     }
 }
 
 impl<T: Plain> Buffer<T> {
     /// Elements for an operation.
-    pub(crate) fn locate_range(&self, range: Range<usize>) -> Result<Located, GpuError> {
-        let len = range.end.checked_sub(range.start).ok_or(GpuError::OutOfRange {
+    pub(crate) fn locate_range(&self, range: Range<usize>) -> Result<Located, MemoryError> {
+        let len = range.end.checked_sub(range.start).ok_or(MemoryError::OutOfRange {
             unit: "elements",
             offset: range.start,
             end: range.end,

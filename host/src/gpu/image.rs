@@ -19,7 +19,7 @@ use gpunet_device::c_abi::GPUNET_C_ABI;
 use gpunet_device::kernel::Memory;
 
 use super::elf::{EM_CUDA, Elf};
-use super::{Dim3, Entry, Gpu, GpuError, LaunchSpec};
+use super::{Dim3, Entry, Gpu, GpuKind, LaunchError, LaunchSpec, LoadError};
 
 /// The variable in which an image carries the version of the C ABI that it was built for.
 pub(super) const C_ABI_MARK: &str = "gpunet_c_abi";
@@ -55,7 +55,7 @@ impl Image {
     ///
     /// # Errors
     /// What is none of these; of a shared object the path is wanted.
-    pub fn bytes(bytes: impl Into<Vec<u8>>) -> Result<Self, GpuError> {
+    pub fn bytes(bytes: impl Into<Vec<u8>>) -> Result<Self, LoadError> {
         let bytes = bytes.into();
         if bytes.starts_with(&FATBIN_MAGIC) {
             return Ok(Self::Fatbin(bytes));
@@ -63,10 +63,10 @@ impl Image {
         if let Some(elf) = Elf::parse(&bytes) {
             return match elf.machine == EM_CUDA {
                 true => Ok(Self::Cubin(bytes)),
-                false => Err(GpuError::UnknownImage {
-                    found: "code of a CPU".to_owned(),
-                    remedy: "give the path of a shared object (Image::SharedObject)",
-                }),
+                false => Err(LoadError::Image(
+                    "no image of kernels: code of a CPU: give the path of a shared object (Image::SharedObject)"
+                        .to_owned(),
+                )),
             };
         }
         let begins = String::from_utf8_lossy(&bytes[..bytes.len().min(16)]).into_owned();
@@ -75,12 +75,18 @@ impl Image {
             Ok(text) if text.contains(".version") => {
                 Ok(Self::Ptx(text.trim_end_matches('\0').to_owned()))
             }
-            _ => Err(GpuError::UnknownImage {
-                found: format!("bytes that begin with {begins:?}"),
-                remedy: "give PTX text, a cubin or a fatbin for CUDA, and the path of a shared object for the \
-                         emulated GPU",
-            }),
+            _ => Err(LoadError::Image(format!(
+                "no image of kernels: bytes that begin with {begins:?}: give PTX text, a cubin or a fatbin \
+                 for CUDA, and the path of a shared object for the emulated GPU"
+            ))),
         }
+    }
+
+    /// That it is not one for this kind of GPU, which takes what is wanted.
+    pub(super) fn wrong_kind(&self, image: &str, kind: GpuKind, wanted: &str) -> LoadError {
+        let given = self.kind();
+        let text = format!("image '{image}' is {given}, and this GPU ({kind}) takes {wanted}");
+        LoadError::Image(text)
     }
 
     /// What it is, for errors.
@@ -196,10 +202,14 @@ impl Gpu {
     /// An image for another kind of GPU, architecture or version of the C ABI, one that calls functions
     /// which nobody defines, one without kernels; and on CUDA while a kernel runs, since the driver would
     /// wait for it.
-    pub unsafe fn load_image(&self, name: &str, image: Image) -> Result<LoadedImage, GpuError> {
+    pub unsafe fn load_image(&self, name: &str, image: Image) -> Result<LoadedImage, LoadError> {
         let kernels = self.inner.load_image(name, &image)?;
         if kernels.is_empty() {
-            return Err(GpuError::NoKernels { image: name.to_owned(), kind: image.kind() });
+            return Err(LoadError::Image(format!(
+                "image '{name}' ({}) has no kernels: entries of CUDA code, or records gpunet_kernel_NAME that \
+                 a shared object exports",
+                image.kind()
+            )));
         }
         Ok(LoadedImage { gpu: self.clone(), name: name.into(), kernels: Arc::new(kernels) })
     }
@@ -228,7 +238,7 @@ impl LoadedImage {
     ///
     /// # Errors
     /// A kernel that the image does not have.
-    pub fn parameters(&self, kernel: &str) -> Result<Option<&[usize]>, GpuError> {
+    pub fn parameters(&self, kernel: &str) -> Result<Option<&[usize]>, LaunchError> {
         Ok(self.kernel(kernel)?.parameters.as_deref())
     }
 
@@ -237,13 +247,13 @@ impl LoadedImage {
     ///
     /// # Errors
     /// A kernel that the image does not have.
-    pub fn cuda_function(&self, kernel: &str, threads: u32) -> Result<Option<usize>, GpuError> {
+    pub fn cuda_function(&self, kernel: &str, threads: u32) -> Result<Option<usize>, LaunchError> {
         self.kernel(kernel)?;
         self.gpu.inner.cuda_function(&self.name, kernel, threads)
     }
 
-    fn kernel(&self, kernel: &str) -> Result<&ImageKernel, GpuError> {
-        self.kernels.get(kernel).ok_or_else(|| GpuError::UnknownKernel {
+    fn kernel(&self, kernel: &str) -> Result<&ImageKernel, LaunchError> {
+        self.kernels.get(kernel).ok_or_else(|| LaunchError::UnknownKernel {
             module: self.name.to_string(),
             kernel: kernel.to_owned(),
             known: self.kernels().collect::<Vec<_>>().join(", "),
@@ -256,7 +266,7 @@ impl LoadedImage {
         kernel: &str,
         (grid, block, shared_bytes): (Dim3, Dim3, u32),
         mut params: Vec<Box<[u8]>>,
-    ) -> Result<LaunchSpec<'static>, GpuError> {
+    ) -> Result<LaunchSpec<'static>, LaunchError> {
         let found = self.kernel(kernel)?;
         if let Some(expected) = &found.parameters {
             split_net(expected, &mut params);
@@ -282,7 +292,7 @@ impl LoadedImage {
         &self,
         kernel: &str,
         shape: (Dim3, Dim3, u32),
-    ) -> Result<LaunchSpec<'static>, GpuError> {
+    ) -> Result<LaunchSpec<'static>, LaunchError> {
         let sizes = self.kernel(kernel)?.parameters.clone().unwrap_or_default();
         // As the kernel takes them: a net in two words is not split again.
         self.spec(kernel, shape, sizes.iter().map(|bytes| vec![0; *bytes].into()).collect())
@@ -315,31 +325,41 @@ pub(super) fn check_sizes(
     kernel: &str,
     expected: &[usize],
     given: &[Box<[u8]>],
-) -> Result<(), GpuError> {
+) -> Result<(), LaunchError> {
     let given: Vec<usize> = given.iter().map(|bytes| bytes.len()).collect();
     if expected == given {
         return Ok(());
     }
-    Err(GpuError::Parameters {
+    Err(LaunchError::Parameters {
         kernel: kernel.to_owned(),
         expected: format!("{expected:?}"),
         given: format!("{given:?}"),
     })
 }
 
+/// That an image has no code for this GPU.
+pub(super) fn wrong_architecture(image: &str, architecture: &str) -> LoadError {
+    LoadError::Image(format!(
+        "image '{image}' has no code for this GPU ({architecture}): compile it for that architecture, or put \
+         PTX into it"
+    ))
+}
+
 /// Compares the version of the C ABI that an image was built for with this program's.
-pub(super) fn check_c_abi(image: &str, found: Option<[u32; 2]>) -> Result<(), GpuError> {
+pub(super) fn check_c_abi(image: &str, found: Option<[u32; 2]>) -> Result<(), LoadError> {
     let [major, minor] = GPUNET_C_ABI;
     match found {
         Some([of, least]) if of == major && least <= minor => Ok(()),
-        _ => Err(GpuError::CAbiMismatch {
-            image: image.to_owned(),
-            expected: format!("{major}.{minor}"),
-            found: found.map_or_else(
+        _ => {
+            let found = found.map_or_else(
                 || format!("it does not say which: it lacks {C_ABI_MARK}"),
                 |[major, minor]| format!("{major}.{minor}"),
-            ),
-        }),
+            );
+            Err(LoadError::Version(format!(
+                "image '{image}' was built for another version of gpunet's C ABI ({found}, this program has \
+                 {major}.{minor}): build it with the headers of this version, or use a newer libgpunet"
+            )))
+        }
     }
 }
 

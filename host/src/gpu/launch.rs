@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{GpuError, KernelError, WaitOutcome};
+use super::{GpuError, KernelError, LaunchError};
 
 /// A size in up to three dimensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -97,23 +97,21 @@ pub(super) struct Shape {
 
 impl LaunchSpec<'_> {
     /// Checks what needs no device: no zero, no block larger than `max_threads`.
-    pub(super) fn shape(&self, max_threads: u32) -> Result<Shape, GpuError> {
+    pub(super) fn shape(&self, max_threads: u32) -> Result<Shape, LaunchError> {
         let (blocks, threads) = (self.grid.count(), self.block.count());
         if blocks == 0 || threads == 0 {
-            return Err(GpuError::EmptyLaunch {
-                kernel: self.kernel.to_string(),
-                grid: self.grid,
-                block: self.block,
-            });
+            let Self { kernel, grid, block, .. } = self;
+            return Err(LaunchError::Shape(format!(
+                "kernel '{kernel}': grid {grid} and block {block} must not be zero in any dimension"
+            )));
         }
         let threads = match u32::try_from(threads) {
             Ok(threads) if threads <= max_threads => threads,
             _ => {
-                return Err(GpuError::TooManyThreads {
-                    kernel: self.kernel.to_string(),
-                    asked: threads.try_into().unwrap_or(u64::MAX),
-                    possible: max_threads,
-                });
+                return Err(LaunchError::Shape(format!(
+                    "kernel '{}': {threads} threads a block, at most {max_threads} possible",
+                    self.kernel
+                )));
             }
         };
         // No GPU keeps so many blocks resident; the residency check names the possible number.
@@ -122,12 +120,31 @@ impl LaunchSpec<'_> {
     }
 }
 
+pub(super) fn too_much_shared(kernel: &str, asked: u64, possible: u32) -> LaunchError {
+    LaunchError::Shape(format!(
+        "kernel '{kernel}': {asked} bytes of shared memory a block, at most {possible} possible"
+    ))
+}
+
 /// What a backend supplies for a kernel that runs.
 pub(super) trait Handle: Send + Sync {
     fn kernel(&self) -> &str;
     fn poll(&self) -> Option<Result<(), KernelError>>;
     fn wait(&self, timeout: Option<Duration>) -> Option<Result<(), KernelError>>;
     fn kill(&self) -> Result<(), GpuError>;
+}
+
+/// What a wait for a kernel found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum WaitOutcome {
+    /// The kernel ended well.
+    Finished,
+    /// It still runs; the time given has passed.
+    TimedOut {
+        /// How long was waited.
+        after: Duration,
+    },
 }
 
 /// A kernel that was launched. Dropping it neither waits nor ends the kernel.

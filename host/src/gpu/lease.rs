@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::launch::Handle;
 use super::stream::{Held, POLL_INTERVAL, StreamBackend};
-use super::{GpuError, GpuStream, KernelError, Running};
+use super::{GpuError, GpuStream, KernelError, Running, StreamError};
 
 /// A period in which streams may run kernels of a net.
 #[derive(Clone)]
@@ -32,7 +32,7 @@ impl Lease {
 
     /// One on streams on which the program puts kernels, too: they count as streams with work until it has
     /// ended.
-    pub(crate) fn of_program(streams: &[GpuStream]) -> Result<(Running, Self), GpuError> {
+    pub(crate) fn of_program(streams: &[GpuStream]) -> Result<(Running, Self), StreamError> {
         let held = streams.iter().map(|stream| stream.backend.hold()).collect::<Result<_, _>>()?;
         Ok(Self::new("lease", streams, held))
     }

@@ -6,7 +6,7 @@
 
 use gpunet_device::planted::{Bug, planted};
 
-use super::{GpuError, deferred_free};
+use super::{LaunchError, StreamLimit, deferred_free};
 
 /// Kernels that a GPU runs at once: queues of the hardware that a driver feeds at most (measured; one
 /// more waits for another's end). The emulated GPU has the same limit.
@@ -68,7 +68,7 @@ impl<M> Ledger<M> {
 
     /// A stream gets work that may wait: it has a queue of the hardware from now on, of which two are
     /// left to others. With all of them held by waits no other stream of the process would move.
-    pub(super) fn begin_stream(&mut self) -> Result<Ticket, GpuError> {
+    pub(super) fn begin_stream(&mut self) -> Result<Ticket, StreamLimit> {
         let possible = self.most.saturating_sub(QUEUES_FOR_OTHERS);
         if self.running() >= possible && !planted(Bug::QueueLimitIgnored) {
             let remedy = match self.most < MAX_KERNELS {
@@ -77,7 +77,7 @@ impl<M> Ledger<M> {
             };
             let streams = self.streams.len();
             let kernels = self.running() - streams;
-            return Err(GpuError::TooManyStreams { streams, kernels, possible, remedy });
+            return Err(StreamLimit::Streams { streams, kernels, possible, remedy });
         }
         Ok(self.hold_stream())
     }
@@ -101,16 +101,13 @@ impl<M> Ledger<M> {
         kernel: &str,
         blocks: u32,
         possible: u32,
-    ) -> Result<(), GpuError> {
+    ) -> Result<(), LaunchError> {
         if blocks <= possible {
             return Ok(());
         }
-        Err(GpuError::NotResident {
-            kernel: kernel.to_owned(),
-            asked: u64::from(blocks),
-            possible: u64::from(possible),
-            beside: String::new(),
-        })
+        let (asked, possible) = (u64::from(blocks), u64::from(possible));
+        let (kernel, beside) = (kernel.to_owned(), String::new());
+        Err(LaunchError::NotResident { kernel, asked, possible, beside })
     }
 
     /// Enters a kernel of `blocks` blocks where, on an empty GPU, `possible` would be resident.
@@ -121,9 +118,9 @@ impl<M> Ledger<M> {
         kernel: &str,
         blocks: u32,
         possible: u32,
-    ) -> Result<Ticket, GpuError> {
+    ) -> Result<Ticket, LaunchError> {
         if self.running() >= self.most {
-            return Err(self.too_many(kernel));
+            return Err(self.too_many());
         }
         self.enter(kernel, blocks, possible)
     }
@@ -134,7 +131,7 @@ impl<M> Ledger<M> {
         kernel: &str,
         blocks: u32,
         possible: u32,
-    ) -> Result<Ticket, GpuError> {
+    ) -> Result<Ticket, LaunchError> {
         let ticket = self.enter(kernel, blocks, possible)?;
         self.on_streams.push(ticket);
         Ok(ticket)
@@ -146,11 +143,11 @@ impl<M> Ledger<M> {
         kernel: &str,
         blocks: u32,
         possible: u32,
-    ) -> Result<(), GpuError> {
+    ) -> Result<(), LaunchError> {
         self.share(kernel, blocks, possible).map(drop)
     }
 
-    fn enter(&mut self, kernel: &str, blocks: u32, possible: u32) -> Result<Ticket, GpuError> {
+    fn enter(&mut self, kernel: &str, blocks: u32, possible: u32) -> Result<Ticket, LaunchError> {
         let share = self.share(kernel, blocks, possible)?;
         let ticket = Ticket(deferred_free::begin());
         self.running.push((ticket, share));
@@ -158,13 +155,13 @@ impl<M> Ledger<M> {
     }
 
     /// The share of the GPU that a grid takes, if that is free.
-    fn share(&self, kernel: &str, blocks: u32, possible: u32) -> Result<u128, GpuError> {
+    fn share(&self, kernel: &str, blocks: u32, possible: u32) -> Result<u128, LaunchError> {
         let taken: u128 = self.running.iter().map(|(_, share)| share).sum();
         // Rounded down, so that shares which fit exactly (three thirds) are not refused.
         let share = u128::from(blocks) * WHOLE / u128::from(possible.max(1));
         if possible == 0 || taken + share > WHOLE {
             let left = WHOLE.saturating_sub(taken) * u128::from(possible) / WHOLE;
-            return Err(GpuError::NotResident {
+            return Err(LaunchError::NotResident {
                 kernel: kernel.to_owned(),
                 asked: u64::from(blocks),
                 possible: u64::try_from(left).unwrap_or(u64::MAX),
@@ -178,14 +175,14 @@ impl<M> Ledger<M> {
     }
 
     /// Why a kernel is not launched that would not begin.
-    pub(super) fn too_many(&self, kernel: &str) -> GpuError {
+    pub(super) fn too_many(&self) -> LaunchError {
         let remedy = if self.most < MAX_KERNELS {
             "start the program with CUDA_DEVICE_MAX_CONNECTIONS=32 in its environment, or wait for \
              one of them to end"
         } else {
             "wait for one of them to end, or have one kernel of more blocks do the work of several"
         };
-        GpuError::TooManyKernels { kernel: kernel.to_owned(), running: self.running(), remedy }
+        LaunchError::TooManyKernels { running: self.running(), remedy }
     }
 
     /// The kernel has ended. A second call for one ticket does nothing.
@@ -247,7 +244,7 @@ mod tests {
             ledger.admit("third", 1, 3).unwrap();
         }
         match ledger.admit("one more", 1, 2048) {
-            Err(GpuError::NotResident { asked: 1, possible: 0, beside, .. }) => {
+            Err(LaunchError::NotResident { asked: 1, possible: 0, beside, .. }) => {
                 assert_eq!(beside, " beside 3 running kernel(s)");
             }
             other => panic!("{other:?}"),
@@ -259,7 +256,7 @@ mod tests {
         let mut ledger = Ledger::<()>::default();
         let half = ledger.admit("half", 5, 10).unwrap();
         match ledger.admit("large", 101, 200) {
-            Err(GpuError::NotResident { asked: 101, possible: 100, .. }) => {}
+            Err(LaunchError::NotResident { asked: 101, possible: 100, .. }) => {}
             other => panic!("{other:?}"),
         }
         ledger.retire(half);
@@ -276,7 +273,7 @@ mod tests {
             let refused = ledger.begin_stream().unwrap_err();
             let (streams, possible) = (most - 3, most - 2);
             assert!(
-                matches!(refused, GpuError::TooManyStreams { streams: s, kernels: 1, possible: p, .. }
+                matches!(refused, StreamLimit::Streams { streams: s, kernels: 1, possible: p, .. }
                     if (s, p) == (streams, possible)),
                 "{refused}"
             );
@@ -326,7 +323,7 @@ mod tests {
             }
             let refused = ledger.admit("small", 1, 10_000).unwrap_err();
             assert!(
-                matches!(refused, GpuError::TooManyKernels { running, .. } if running == most),
+                matches!(refused, LaunchError::TooManyKernels { running, .. } if running == most),
                 "{refused}"
             );
             assert!(refused.to_string().contains(remedy), "{refused}");

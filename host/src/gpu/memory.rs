@@ -11,10 +11,11 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
+use gpunet_device::Errno;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use super::GpuError;
+use super::{GpuError, MemoryError};
 
 /// Pages of a memory file mapped into this process, zeroed, unmapped when dropped.
 #[derive(Debug)]
@@ -31,19 +32,19 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// New ones; another process can be given the file.
-    pub(super) fn new(what: &'static str, bytes: usize) -> Result<Self, GpuError> {
+    pub(super) fn new(what: &'static str, bytes: usize) -> Result<Self, MemoryError> {
         let mapped = checked_size(what, bytes)?;
         let fd = memfd_create("gpunet", MemfdFlags::CLOEXEC)
-            .map_err(|errno| system("memfd_create", errno))?;
-        ftruncate(&fd, mapped as u64).map_err(|errno| system("ftruncate", errno))?;
+            .map_err(|errno| GpuError::system("memfd_create", errno))?;
+        ftruncate(&fd, mapped as u64).map_err(|errno| GpuError::system("ftruncate", errno))?;
         // SAFETY: a new mapping at an address of the system's choice touches no memory in use.
         let start = unsafe {
             let protection = ProtFlags::READ | ProtFlags::WRITE;
             mmap(ptr::null_mut(), mapped, protection, MapFlags::SHARED, &fd, 0)
         }
-        .map_err(|errno| system("mmap", errno))?;
+        .map_err(|errno| GpuError::system("mmap", errno))?;
         let start = NonNull::new(start.cast())
-            .ok_or(GpuError::System { call: "mmap", text: "it gave address 0".to_owned() })?;
+            .ok_or(GpuError::System { call: "mmap", errno: Errno::EFAULT })?;
         Ok(Self { start, mapped, file: fd })
     }
 
@@ -67,8 +68,8 @@ impl Drop for Mapping {
 }
 
 /// Rounds up to pages; refuses nothing at all and more than there is.
-pub(super) fn checked_size(what: &'static str, bytes: usize) -> Result<usize, GpuError> {
-    let refused = |why: String| GpuError::Memory { what, asked: bytes, why };
+pub(super) fn checked_size(what: &'static str, bytes: usize) -> Result<usize, MemoryError> {
+    let refused = |why: String| MemoryError::Refused { what, asked: bytes, why };
     if bytes == 0 {
         return Err(refused("the size must not be 0".to_owned()));
     }
@@ -99,10 +100,6 @@ fn available_memory() -> Option<u64> {
         (Some(limit), Some(used)) => Some(machine.min(limit.saturating_sub(used))),
         _ => Some(machine),
     }
-}
-
-pub(super) fn system(call: &'static str, errno: rustix::io::Errno) -> GpuError {
-    GpuError::System { call, text: errno.to_string() }
 }
 
 /// The backend's part: it takes memory back and reaches GPU memory.
@@ -255,30 +252,23 @@ impl DeviceMemory {
     ///
     /// # Errors
     /// Bytes outside the memory, or what the driver says.
-    pub fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), GpuError> {
+    pub fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), MemoryError> {
         let address = self.at(offset, into.len())?;
-        self.owner.read(address, into)
+        Ok(self.owner.read(address, into)?)
     }
 
     /// Copies bytes in.
     ///
     /// # Errors
     /// Bytes outside the memory, or what the driver says.
-    pub fn write(&self, offset: usize, from: &[u8]) -> Result<(), GpuError> {
+    pub fn write(&self, offset: usize, from: &[u8]) -> Result<(), MemoryError> {
         let address = self.at(offset, from.len())?;
-        self.owner.write(address, from)
+        Ok(self.owner.write(address, from)?)
     }
 
-    fn at(&self, offset: usize, len: usize) -> Result<*mut u8, GpuError> {
-        match offset.checked_add(len) {
-            Some(end) if end <= self.bytes => Ok(self.device.wrapping_add(offset)),
-            end => Err(GpuError::OutOfRange {
-                unit: "bytes",
-                offset,
-                end: end.unwrap_or(usize::MAX),
-                len: self.bytes,
-            }),
-        }
+    fn at(&self, offset: usize, len: usize) -> Result<*mut u8, MemoryError> {
+        MemoryError::check("bytes", offset, len, self.bytes)?;
+        Ok(self.device.wrapping_add(offset))
     }
 }
 

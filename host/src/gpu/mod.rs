@@ -31,7 +31,6 @@ mod cuda;
 mod deferred_free;
 mod elf;
 pub(crate) mod emulated;
-mod error;
 mod flags;
 mod image;
 mod launch;
@@ -55,14 +54,18 @@ use std::sync::Arc;
 
 pub use buffer::Buffer;
 pub use choice::{Clock, EmulatedOptions, GpuChoice, GpuInfo, GpuKind};
-pub use error::{Blame, GpuError, KernelError, WaitOutcome};
 pub use flags::{Flags, Word, Words};
 pub use image::{Image, KernelRecord, LoadedImage, RawEntry, RawKernel};
-pub use launch::{Dim3, Entry, LaunchSpec, Running};
+pub use launch::{Dim3, Entry, LaunchSpec, Running, WaitOutcome};
 pub use memory::{DeviceMemory, HostMemory};
 pub use module::{KernelNeeds, Module};
 pub use remote::RemoteWrites;
 pub use stream::GpuStream;
+
+pub use crate::error::{
+    Blame, GpuError, KernelError, LaunchError, LoadError, MemoryError, OpenError, StreamError,
+    StreamLimit,
+};
 
 pub(crate) use arena::Arena;
 pub(crate) use buffer::resolve;
@@ -80,20 +83,20 @@ use stream::StreamBackend;
 /// What each backend supplies.
 trait Backend: Send + Sync {
     fn info(&self) -> &GpuInfo;
-    fn load(&self, module: &Module) -> Result<(), GpuError>;
+    fn load(&self, module: &Module) -> Result<(), LoadError>;
     /// Loads an image of another language; its kernels.
     fn load_image(
         &self,
         name: &str,
         image: &Image,
-    ) -> Result<BTreeMap<String, ImageKernel>, GpuError>;
+    ) -> Result<BTreeMap<String, ImageKernel>, LoadError>;
     /// The driver's handle of a kernel; the emulated GPU has none.
     fn cuda_function(
         &self,
         image: &str,
         kernel: &str,
         threads: u32,
-    ) -> Result<Option<usize>, GpuError> {
+    ) -> Result<Option<usize>, LaunchError> {
         let _ = (image, kernel, threads);
         Ok(None)
     }
@@ -102,15 +105,15 @@ trait Backend: Send + Sync {
         let _ = module;
         Vec::new()
     }
-    fn host_memory(&self, bytes: usize) -> Result<HostMemory, GpuError>;
-    fn device_memory(&self, bytes: usize) -> Result<DeviceMemory, GpuError>;
+    fn host_memory(&self, bytes: usize) -> Result<HostMemory, MemoryError>;
+    fn device_memory(&self, bytes: usize) -> Result<DeviceMemory, MemoryError>;
     /// Whether kernels on this GPU reach that memory, and keep it.
     fn owns(&self, memory: &DeviceMemory) -> bool;
     /// The same of host memory.
     fn owns_host(&self, memory: &HostMemory) -> bool;
-    fn launch(&self, launch: LaunchSpec<'_>) -> Result<Running, GpuError>;
+    fn launch(&self, launch: LaunchSpec<'_>) -> Result<Running, LaunchError>;
     /// Whether a kernel is loaded and would be resident beside those that run.
-    fn check_beside(&self, launch: &LaunchSpec<'_>) -> Result<(), GpuError>;
+    fn check_beside(&self, launch: &LaunchSpec<'_>) -> Result<(), LaunchError>;
     /// The same of a function of the driver's (`CUfunction`), which is loaded if that waits for nobody.
     ///
     /// # Safety
@@ -119,22 +122,23 @@ trait Backend: Send + Sync {
         &self,
         function: usize,
         shape: (Dim3, Dim3, u32),
-    ) -> Result<(), GpuError> {
+    ) -> Result<(), StreamError> {
         let _ = (function, shape);
         Err(GpuError::Unsupported {
             what: "a function of the CUDA driver",
             kind: "emulated",
             remedy: "name a kernel of a loaded image",
-        })
+        }
+        .into())
     }
     /// A new stream, or one that the program has.
-    fn stream(&self, raw: Option<usize>) -> Result<Arc<dyn StreamBackend>, GpuError>;
+    fn stream(&self, raw: Option<usize>) -> Result<Arc<dyn StreamBackend>, StreamError>;
     fn remote_writes(&self) -> RemoteWrites;
     fn flush_remote_writes(&self) -> Result<(), GpuError>;
     fn arenas_work(&self) -> Result<(), GpuError>;
-    fn arena_window(&self) -> Result<ArenaWindow, GpuError>;
-    fn arena(&self, bytes: usize) -> Result<Arena, GpuError>;
-    fn import_arena(&self, file: OwnedFd, bytes: usize) -> Result<Arena, GpuError>;
+    fn arena_window(&self) -> Result<ArenaWindow, MemoryError>;
+    fn arena(&self, bytes: usize) -> Result<Arena, MemoryError>;
+    fn import_arena(&self, file: OwnedFd, bytes: usize) -> Result<Arena, MemoryError>;
     fn identity(&self) -> [u8; 17];
     /// Why its context is dead, if it is; the emulated GPU has none.
     fn lost(&self) -> Option<String> {
@@ -155,7 +159,7 @@ impl Gpu {
     ///
     /// # Errors
     /// The GPU asked for is not there or does not work; never for [`GpuChoice::Auto`].
-    pub fn open(choice: GpuChoice) -> Result<Self, GpuError> {
+    pub fn open(choice: GpuChoice) -> Result<Self, OpenError> {
         let inner: Arc<dyn Backend> = match choice {
             GpuChoice::Cuda { ordinal } => {
                 Arc::new(cuda::Cuda::open(ordinal, format!("cuda:{ordinal} was asked for"))?)
@@ -187,7 +191,7 @@ impl Gpu {
     /// # Errors
     /// No PTX compiled in, PTX that the driver refuses, or one built for another version of the
     /// device crate; and on CUDA while a kernel runs, since the driver would wait for it.
-    pub fn load(&self, module: &Module) -> Result<(), GpuError> {
+    pub fn load(&self, module: &Module) -> Result<(), LoadError> {
         self.inner.load(module)
     }
 
@@ -202,7 +206,7 @@ impl Gpu {
     ///
     /// # Errors
     /// A size of 0 or beyond memory, or what the system or the driver says.
-    pub fn host_memory(&self, bytes: usize) -> Result<HostMemory, GpuError> {
+    pub fn host_memory(&self, bytes: usize) -> Result<HostMemory, MemoryError> {
         self.inner.host_memory(bytes)
     }
 
@@ -210,7 +214,7 @@ impl Gpu {
     ///
     /// # Errors
     /// A size of 0 or beyond memory, or what the driver says.
-    pub fn device_memory(&self, bytes: usize) -> Result<DeviceMemory, GpuError> {
+    pub fn device_memory(&self, bytes: usize) -> Result<DeviceMemory, MemoryError> {
         self.inner.device_memory(bytes)
     }
 
@@ -231,7 +235,7 @@ impl Gpu {
     }
 
     /// Whether a kernel is loaded and would be resident beside those that run.
-    pub(crate) fn check_beside(&self, launch: &LaunchSpec<'_>) -> Result<(), GpuError> {
+    pub(crate) fn check_beside(&self, launch: &LaunchSpec<'_>) -> Result<(), LaunchError> {
         self.inner.check_beside(launch)
     }
 
@@ -243,7 +247,7 @@ impl Gpu {
         &self,
         function: usize,
         shape: (Dim3, Dim3, u32),
-    ) -> Result<(), GpuError> {
+    ) -> Result<(), StreamError> {
         // SAFETY: the caller's promise.
         unsafe { self.inner.check_function(function, shape) }
     }
@@ -253,7 +257,7 @@ impl Gpu {
     /// # Errors
     /// A shape that the GPU or the kernel cannot have, or a grid that cannot be resident as a
     /// whole beside the kernels that run.
-    pub fn launch(&self, launch: LaunchSpec<'_>) -> Result<Running, GpuError> {
+    pub fn launch(&self, launch: LaunchSpec<'_>) -> Result<Running, LaunchError> {
         self.inner.launch(launch)
     }
 }

@@ -4,7 +4,7 @@
 
 use miniz_oxide::inflate::decompress_to_vec_zlib_with_limit;
 
-use super::GpuError;
+use super::LoadError;
 
 /// Bytes of PTX that no module has: what is said to have more is damaged.
 const MOST: usize = 256 << 20;
@@ -24,10 +24,9 @@ impl Module {
     ///
     /// # Errors
     /// There is none, or the program's file is damaged.
-    pub fn text(&self) -> Result<String, GpuError> {
-        let no_ptx = |reason: &str| GpuError::NoPtx {
-            module: self.name.to_owned(),
-            reason: reason.to_owned(),
+    pub fn text(&self) -> Result<String, LoadError> {
+        let no_ptx = |reason: &str| {
+            LoadError::Image(format!("module '{}' has no PTX compiled in: {reason}", self.name))
         };
         let packed = self.ptx.map_err(no_ptx)?;
         decompress_to_vec_zlib_with_limit(packed, MOST)

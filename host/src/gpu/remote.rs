@@ -4,7 +4,7 @@
 use std::os::fd::OwnedFd;
 
 use super::memory::Given;
-use super::{DeviceMemory, Gpu, GpuError};
+use super::{DeviceMemory, Gpu, GpuError, MemoryError};
 
 /// When kernels see bytes that a network device wrote into GPU memory, once it says that it did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,14 +40,15 @@ impl DeviceMemory {
     ///
     /// # Errors
     /// A driver that exports none.
-    pub fn export(&self) -> Result<OwnedFd, GpuError> {
+    pub fn export(&self) -> Result<OwnedFd, MemoryError> {
         match &self.given {
-            Some(Given::Device { address }) => self.owner.export(*address, self.bytes),
-            Some(Given::Pages { pages, .. }) => pages
-                .file
-                .try_clone()
-                .map_err(|error| GpuError::System { call: "dup", text: error.to_string() }),
-            None => Err(GpuError::OutOfRange { unit: "bytes", offset: 0, end: self.bytes, len: 0 }),
+            Some(Given::Device { address }) => Ok(self.owner.export(*address, self.bytes)?),
+            Some(Given::Pages { pages, .. }) => {
+                Ok(pages.file.try_clone().map_err(|error| GpuError::system("dup", error))?)
+            }
+            None => {
+                Err(MemoryError::OutOfRange { unit: "bytes", offset: 0, end: self.bytes, len: 0 })
+            }
         }
     }
 }

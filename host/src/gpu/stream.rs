@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 
 use gpunet_device::kernel::Memory;
 
-use super::{Gpu, GpuError, KernelError, LaunchSpec, Module};
+use super::{
+    Gpu, GpuError, KernelError, LaunchError, LaunchSpec, Module, StreamError, StreamLimit,
+};
 
 /// The kernel that runs operations. It is loaded with the first stream.
 const OPERATIONS: Module = crate::include_module!("gpunet_stream_kernels");
@@ -26,10 +28,10 @@ pub(super) const POLL_INTERVAL: Duration = Duration::from_micros(50);
 pub(super) const MAX_WAITING: usize = 768;
 
 /// Whether so many more kernels may wait on a stream where some do.
-pub(super) fn check_waiting(waiting: usize, more: usize) -> Result<(), GpuError> {
+pub(super) fn check_waiting(waiting: usize, more: usize) -> Result<(), StreamLimit> {
     match waiting + more <= MAX_WAITING {
         true => Ok(()),
-        false => Err(GpuError::StreamFull { waiting, possible: MAX_WAITING }),
+        false => Err(StreamLimit::Kernels { waiting, possible: MAX_WAITING }),
     }
 }
 
@@ -52,18 +54,18 @@ pub(crate) enum Submitted {
 /// What each backend supplies for a stream.
 pub(super) trait StreamBackend: Send + Sync {
     /// Whether they can be launched at all.
-    fn check(&self, kernel: &StreamKernel) -> Result<(), GpuError>;
+    fn check(&self, kernel: &StreamKernel) -> Result<(), LaunchError>;
     /// Puts kernels behind all that is there.
-    fn submit(&self, kernels: &[StreamKernel]) -> Result<Submitted, GpuError>;
+    fn submit(&self, kernels: &[StreamKernel]) -> Result<Submitted, StreamError>;
     /// Whether all that was put there is done, or how it failed.
     fn is_done(&self) -> Result<bool, KernelError>;
     /// Kernels as a graph, which can be launched again and again.
-    fn graph(&self, kernels: &[StreamKernel]) -> Result<Box<dyn GraphBackend>, GpuError>;
+    fn graph(&self, kernels: &[StreamKernel]) -> Result<Box<dyn GraphBackend>, LaunchError>;
     /// Marks all that the program itself has put there so far, for [`Self::is_done`].
     fn mark(&self) -> Result<(), GpuError>;
     /// Counts the stream as one with work until what is returned is dropped: the program may put kernels
     /// there that nobody else sees.
-    fn hold(&self) -> Result<Held, GpuError>;
+    fn hold(&self) -> Result<Held, StreamError>;
     /// Ends what is there by force, and nothing runs there any more.
     fn kill(&self) -> Result<(), GpuError>;
 }
@@ -74,7 +76,7 @@ pub(super) type Held = Box<dyn Send + Sync>;
 /// What each backend supplies for a graph.
 pub(super) trait GraphBackend: Send + Sync {
     /// Puts it behind all that is on its stream.
-    fn launch(&self) -> Result<Submitted, GpuError>;
+    fn launch(&self) -> Result<Submitted, StreamError>;
 }
 
 /// A stream. Clones are the same one; when the last goes, what is on it still runs.
@@ -90,7 +92,7 @@ impl Gpu {
     ///
     /// # Errors
     /// What the driver says; on CUDA, the first one while a kernel runs.
-    pub fn stream(&self) -> Result<GpuStream, GpuError> {
+    pub fn stream(&self) -> Result<GpuStream, StreamError> {
         self.load(&OPERATIONS)?;
         Ok(GpuStream { backend: self.inner.stream(None)?, gpu: self.clone() })
     }
@@ -105,7 +107,7 @@ impl Gpu {
     ///
     /// # Errors
     /// A stream of another context; the emulated GPU, which has none of these.
-    pub unsafe fn stream_from_raw(&self, stream: usize) -> Result<GpuStream, GpuError> {
+    pub unsafe fn stream_from_raw(&self, stream: usize) -> Result<GpuStream, StreamError> {
         self.load(&OPERATIONS)?;
         Ok(GpuStream { backend: self.inner.stream(Some(stream))?, gpu: self.clone() })
     }
@@ -147,15 +149,15 @@ impl GpuStream {
         Ok(true)
     }
 
-    pub(crate) fn check(&self, kernel: &StreamKernel) -> Result<(), GpuError> {
+    pub(crate) fn check(&self, kernel: &StreamKernel) -> Result<(), LaunchError> {
         self.backend.check(kernel)
     }
 
-    pub(crate) fn submit(&self, kernels: &[StreamKernel]) -> Result<Submitted, GpuError> {
+    pub(crate) fn submit(&self, kernels: &[StreamKernel]) -> Result<Submitted, StreamError> {
         self.backend.submit(kernels)
     }
 
-    pub(crate) fn graph(&self, kernels: &[StreamKernel]) -> Result<StreamGraph, GpuError> {
+    pub(crate) fn graph(&self, kernels: &[StreamKernel]) -> Result<StreamGraph, LaunchError> {
         self.backend.graph(kernels).map(StreamGraph)
     }
 
@@ -175,7 +177,7 @@ impl fmt::Debug for GpuStream {
 pub(crate) struct StreamGraph(Box<dyn GraphBackend>);
 
 impl StreamGraph {
-    pub(crate) fn launch(&self) -> Result<Submitted, GpuError> {
+    pub(crate) fn launch(&self) -> Result<Submitted, StreamError> {
         self.0.launch()
     }
 }

@@ -1,6 +1,6 @@
 //! What needs no device: how a GPU is named and chosen, what its errors say.
 
-use super::{Blame, Gpu, GpuChoice, GpuError, GpuKind};
+use super::{Blame, Gpu, GpuChoice, GpuKind, OpenError};
 
 #[test]
 fn choices_are_parsed() {
@@ -34,7 +34,7 @@ fn cuda_where_there_is_none_is_one_line() {
     let error = Gpu::open(GpuChoice::Cuda { ordinal: 999 }).unwrap_err();
     assert_eq!(error.to_string().lines().count(), 1);
     match error {
-        GpuError::UnknownOrdinal { ordinal: 999, .. } => {}
+        OpenError::UnknownOrdinal { ordinal: 999, .. } => {}
         other => assert_eq!(other.blame(), Blame::System, "{other}"),
     }
 }

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use gpu_usermap::{Allocate, Exported, GpuMemory, Location, MemoryError};
 
 use super::memory::{Given, copy_from_shared, copy_to_shared};
-use super::{DeviceMemory, Gpu, GpuError, HostMemory};
+use super::{DeviceMemory, Gpu, HostMemory};
 
 // SAFETY: a DeviceMemory owns its allocation until it is dropped, and what it then gives back goes
 // after it; it forms no reference to the bytes. The pages of an emulated GPU are valid as long.
@@ -85,11 +85,8 @@ unsafe impl GpuMemory for HostMemory {
 }
 
 impl HostMemory {
-    fn at(&self, offset: usize, length: usize) -> Result<*mut u8, GpuError> {
-        let end = offset.saturating_add(length);
-        if end > self.len() {
-            return Err(GpuError::OutOfRange { unit: "bytes", offset, end, len: self.len() });
-        }
+    fn at(&self, offset: usize, length: usize) -> Result<*mut u8, super::MemoryError> {
+        super::MemoryError::check("bytes", offset, length, self.len())?;
         Ok(self.as_ptr().wrapping_add(offset))
     }
 }

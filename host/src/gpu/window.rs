@@ -7,7 +7,7 @@
 use std::ops::{Range, RangeInclusive};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::GpuError;
+use super::MemoryError;
 
 /// Where kernels of this process find all arenas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +41,8 @@ impl Reserved {
     pub(super) fn get(
         &self,
         exponents: RangeInclusive<u32>,
-        mut reserve: impl FnMut(usize) -> Result<*mut u8, GpuError>,
-    ) -> Result<&'static Window, GpuError> {
+        mut reserve: impl FnMut(usize) -> Result<*mut u8, MemoryError>,
+    ) -> Result<&'static Window, MemoryError> {
         let mut window = lock(&self.0);
         if let Some(window) = *window {
             return Ok(window);
@@ -59,7 +59,7 @@ impl Reserved {
             }
         }
         let why = "no size to reserve".to_owned();
-        Err(refused.unwrap_or(GpuError::Memory { what: "address space", asked: 0, why }))
+        Err(refused.unwrap_or(MemoryError::Refused { what: "address space", asked: 0, why }))
     }
 }
 
@@ -82,11 +82,11 @@ impl Window {
 
     /// A piece that nobody has. Offsets are sums of sizes: a backend that asks for whole pages only
     /// gets whole pages.
-    pub(super) fn allocate(&'static self, bytes: usize) -> Result<AddressRange, GpuError> {
+    pub(super) fn allocate(&'static self, bytes: usize) -> Result<AddressRange, MemoryError> {
         let mut gaps = lock(&self.gaps);
         match gaps.take(bytes as u64) {
             Some(offset) => Ok(AddressRange { window: self, offset, bytes, abandoned: false }),
-            None => Err(GpuError::WindowFull { asked: bytes, left: gaps.largest() }),
+            None => Err(MemoryError::WindowFull { asked: bytes, left: gaps.largest() }),
         }
     }
 }
@@ -176,9 +176,10 @@ mod tests {
     #[test]
     fn the_window_shrinks_until_it_fits() {
         static WINDOW: Reserved = Reserved::new();
-        let refuse = |bytes| Err(GpuError::Memory { what: "x", asked: bytes, why: String::new() });
+        let refuse =
+            |bytes| Err(MemoryError::Refused { what: "x", asked: bytes, why: String::new() });
         let error = WINDOW.get(12..=14, refuse).unwrap_err();
-        assert!(matches!(error, GpuError::Memory { asked: 4096, .. }), "{error}");
+        assert!(matches!(error, MemoryError::Refused { asked: 4096, .. }), "{error}");
         let small = |bytes: usize| {
             if bytes > 1 << 13 { refuse(bytes) } else { Ok(ptr::without_provenance_mut(4096)) }
         };
@@ -197,7 +198,7 @@ mod tests {
         assert_eq!((first.offset(), second.offset(), second.bytes()), (0, 4096, 8192));
         assert_eq!(second.address().addr(), (1 << 20) + 4096);
         let error = window.allocate(8192).unwrap_err();
-        assert!(matches!(error, GpuError::WindowFull { asked: 8192, left: 4096 }), "{error}");
+        assert!(matches!(error, MemoryError::WindowFull { asked: 8192, left: 4096 }), "{error}");
         drop(first);
         assert_eq!(window.allocate(4096).unwrap().offset(), 0);
         second.abandon();

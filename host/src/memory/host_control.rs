@@ -17,9 +17,11 @@ use gpunet_device::abi::word::{self, Word};
 
 #[cfg(test)]
 use super::combining;
-use super::placement::{ControlMemory, ControlMemoryReport, mapped_if_wanted};
+use super::placement::{
+    ControlMemory, ControlMemoryRefused, ControlMemoryReport, mapped_if_wanted,
+};
+use crate::error::NetError;
 use crate::gpu::{DeviceMemory, Gpu, HostMemory};
-use crate::net::NetError;
 
 /// The region.
 pub(crate) struct HostControl {
@@ -65,9 +67,9 @@ impl HostControl {
         layout: &Layout,
         why: String,
     ) -> Result<Self, NetError> {
-        let view = mapping.view()?;
+        let view = mapping.view().map_err(ControlMemoryRefused::Lost)?;
         // A word must fit there.
-        view.place::<u64>(0)?;
+        view.place::<u64>(0).map_err(ControlMemoryRefused::Lost)?;
         let start = view.as_ptr();
         Ok(Self {
             // SAFETY: aligned, as was just seen, and `held` keeps memory and mapping.

@@ -1,10 +1,10 @@
 //! Where the words lie that kernels poll: what a program asks for, what it got, and why. Decides
 //! when a net is made; memory is taken and mapped here, and no word is touched.
 
-use gpu_usermap::{MapError, Mapper, Mapping};
+use gpu_usermap::{AccessError, MapError, Mapper, Mapping};
 use serde::Serialize;
 
-use crate::gpu::{DeviceMemory, Gpu, GpuError, GpuKind, RemoteWrites};
+use crate::gpu::{DeviceMemory, Gpu, GpuKind, MemoryError, RemoteWrites};
 
 /// Where the words of a net may lie that kernels poll: progress of streams, replies, heartbeats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,9 +51,12 @@ pub enum ControlMemoryRefused {
         "no control memory on the GPU: this GPU keeps no order among writes to it from outside"
     )]
     Unordered,
+    /// The system's: it was lost before it was of use.
+    #[error("no control memory on the GPU: {0}")]
+    Lost(AccessError),
     /// The GPU's: it gave no memory.
     #[error("no control memory on the GPU: {0}")]
-    Memory(#[from] GpuError),
+    Memory(#[from] MemoryError),
 }
 
 debug_as_sentence!(ControlMemoryRefused);

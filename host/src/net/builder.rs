@@ -7,9 +7,10 @@ use std::time::Duration;
 use gpunet_device::Handle;
 use gpunet_device::abi::layout::Layout;
 
+use super::Net;
 use super::faults::OnFault;
 use super::start::Plan;
-use super::{Net, NetError};
+use crate::error::NetError;
 use crate::gpu::{Gpu, GpuKind, KernelError};
 use crate::memory::ControlMemory;
 use crate::pool::{LARGEST_RING, ring_capacity};

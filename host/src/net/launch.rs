@@ -8,8 +8,9 @@ use gpunet_device::{Handle, Kernel};
 
 use super::kept::Kept;
 use super::state::{LaunchState, Work};
-use super::{Net, NetError, Task, WaitError};
-use crate::gpu::{self, Dim3, GpuError, LaunchSpec};
+use super::{Net, Task};
+use crate::error::{LaunchError, WaitError};
+use crate::gpu::{self, Dim3, LaunchSpec};
 
 /// How a launch is laid out: blocks, threads, shared memory.
 #[derive(Clone, Copy, Debug)]
@@ -33,10 +34,10 @@ impl Shape {
     /// ([`GpuInfo::max_shared_bytes`](crate::gpu::GpuInfo::max_shared_bytes)): 227 KiB on an H100 or
     /// H200 and on the emulated GPU, 163 KiB on an A100, 99 KiB on most others since Ampere, 64 KiB on
     /// Turing. The opt-in that CUDA wants above its default of 48 KiB is made for every kernel when
-    /// its module is loaded. More is [`GpuError::TooMuchShared`](crate::GpuError::TooMuchShared) at
+    /// its module is loaded. More is [`LaunchError::Shape`] at
     /// the launch, and names both numbers. Blocks with much of it leave room for fewer on each
     /// multiprocessor: a grid that no longer fits as a whole is
-    /// [`GpuError::NotResident`](crate::GpuError::NotResident).
+    /// [`LaunchError::NotResident`].
     pub fn shared_memory(mut self, bytes: u32) -> Self {
         self.shared_bytes = bytes;
         self
@@ -81,7 +82,7 @@ impl Net {
         kernel: Kernel<A>,
         shape: Shape,
         arguments: impl LaunchArgs<A>,
-    ) -> Result<Launch, NetError> {
+    ) -> Result<Launch, LaunchError> {
         let (arguments, buffers) = gpu::resolve(&self.gpu, arguments)?;
         let mut sockets = Vec::new();
         arguments.sockets(&mut |handle| sockets.push(handle));
@@ -98,8 +99,8 @@ impl Net {
         &self,
         sockets: Vec<Handle>,
         kept: Kept,
-        make: impl FnOnce(gpunet_device::Net) -> Result<LaunchSpec<'static>, GpuError>,
-    ) -> Result<Launch, NetError> {
+        make: impl FnOnce(gpunet_device::Net) -> Result<LaunchSpec<'static>, LaunchError>,
+    ) -> Result<Launch, LaunchError> {
         let starting = self.start_launch()?;
         let spec = make(starting.device_net())?;
         let counted = starting.keep_awake();

@@ -15,8 +15,9 @@ use std::time::Duration;
 use super::kept::Kept;
 use super::raw::{RawArguments, check_image};
 use super::state::Work;
-use super::{Launch, Net, NetError, Shape, Task, WaitError};
-use crate::gpu::{self, GpuError, GpuStream, LoadedImage};
+use super::{Launch, Net, Shape, Task};
+use crate::error::{LaunchError, StreamError, StreamLimit, WaitError};
+use crate::gpu::{self, GpuStream, LoadedImage};
 
 /// A kernel that will run under a lease, in its largest shape.
 #[derive(Clone, Copy, Debug)]
@@ -59,17 +60,17 @@ impl Net {
     ///
     /// # Errors
     /// A stream of another GPU or one whose kernel has faulted; a kernel that is not loaded while loading it
-    /// would wait for one that runs ([`GpuError::LoadWhileRunning`]), or whose grid does not fit beside what
-    /// runs ([`GpuError::NotResident`]); as many streams as the hardware has queues for
-    /// ([`GpuError::TooManyStreams`]); a net that is of no more use.
+    /// would wait for one that runs ([`LoadError::WhileRunning`](crate::LoadError::WhileRunning)), or whose grid does not fit beside what
+    /// runs ([`LaunchError::NotResident`]); as many streams as the hardware has queues for
+    /// ([`StreamLimit::Streams`]); a net that is of no more use.
     #[allow(unsafe_code, reason = "a promise of the caller's")]
     pub unsafe fn lease(
         &self,
         streams: &[GpuStream],
         kernels: &[LeaseKernel<'_>],
-    ) -> Result<Lease, NetError> {
+    ) -> Result<Lease, StreamError> {
         if streams.is_empty() {
-            return Err(NetError::Setting("a lease needs a stream"));
+            return Err(StreamLimit::NoStream.into());
         }
         self.check_streams(streams)?;
         for kernel in kernels {
@@ -93,15 +94,15 @@ impl Net {
     }
 
     /// Whether kernels of this net can be put on these streams.
-    pub(super) fn check_streams(&self, streams: &[GpuStream]) -> Result<(), NetError> {
+    pub(super) fn check_streams(&self, streams: &[GpuStream]) -> Result<(), StreamError> {
         self.check_alive()?;
         for stream in streams {
             if !stream.gpu().is_same(&self.gpu) {
-                return Err(GpuError::OtherGpu.into());
+                return Err(LaunchError::OtherGpu("the stream".to_owned()).into());
             }
             // The launch would end with that fault, and the net with it.
             if let Err(error) = stream.is_done() {
-                return Err(GpuError::StreamFailed { cause: error.to_string() }.into());
+                return Err(StreamError::Failed(error.to_string()));
             }
         }
         Ok(())
@@ -144,15 +145,17 @@ impl Lease {
         kernel: &str,
         shape: Shape,
         arguments: &RawArguments,
-    ) -> Result<(), NetError> {
+    ) -> Result<(), StreamError> {
         if !self.streams.iter().any(|own| own.is_same(stream)) {
-            return Err(NetError::OtherStream);
+            return Err(StreamError::OtherStream);
         }
         let state = &self.launch.state;
         let kernel = state.raw_kernel(stream, image, kernel, shape, arguments)?;
         match state.put_on_stream(|| stream.submit(&[kernel])) {
             Ok(_) => Ok(()),
-            Err(NetError::Gone) => Err(NetError::LeaseClosed),
+            Err(StreamError::Closed(_)) => {
+                Err(StreamError::Closed("the lease is closed, or its net is gone: take a new one"))
+            }
             Err(error) => Err(error),
         }
     }

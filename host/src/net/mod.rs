@@ -14,7 +14,6 @@
 //! ```
 
 pub mod builder;
-mod error;
 mod faults;
 #[cfg(feature = "fault-injection")]
 mod injection;
@@ -41,7 +40,6 @@ use gpunet_device::abi::errno::Errno;
 
 pub use crate::settings::policy::{Policy, Rule, RuleError};
 pub use builder::NetBuilder;
-pub use error::{NetError, WaitError};
 pub use launch::{Launch, Shape};
 pub use lease::{Lease, LeaseKernel};
 pub use queue::{Batch, Completions, Graph, Prepared, StreamQueue};
@@ -49,6 +47,7 @@ pub use raw::RawArguments;
 pub use sockets::ListenOptions;
 pub use task::Task;
 
+use crate::error::{DownError, SocketError};
 use crate::gpu::{DeviceMemory, Gpu};
 use crate::proxy::control::Control;
 use crate::proxy::message::Message;
@@ -107,18 +106,18 @@ impl Net {
         self.shared.transports.adapters()
     }
 
-    fn check_alive(&self) -> Result<(), NetError> {
+    fn check_alive(&self) -> Result<(), DownError> {
         match self.control.control_memory_lost.get() {
-            Some(gone) => Err(NetError::ControlMemoryLost(*gone)),
-            None if self.control.down.load(Ordering::Acquire) => Err(NetError::Down),
+            Some(gone) => Err(DownError::ControlMemoryLost(*gone)),
+            None if self.control.down.load(Ordering::Acquire) => Err(DownError::Panicked),
             None => Ok(()),
         }
     }
 
-    fn no_answer(&self, call: &'static str) -> NetError {
+    fn no_answer(&self, call: &'static str) -> SocketError {
         match self.check_alive() {
-            Err(down) => down,
-            Ok(()) => NetError::NoAnswer { call, seconds: ANSWER.as_secs() },
+            Err(down) => down.into(),
+            Ok(()) => SocketError::NoAnswer { call, seconds: ANSWER.as_secs() },
         }
     }
 
@@ -139,7 +138,7 @@ impl Net {
     ///
     /// # Errors
     /// A proxy thread that does not answer.
-    pub fn dump(&self) -> Result<Vec<SocketState>, NetError> {
+    pub fn dump(&self) -> Result<Vec<SocketState>, SocketError> {
         let mut all = Vec::new();
         for shard in 0..self.shared.queues.len() {
             let (to, answer) = mpsc::channel();

@@ -19,7 +19,7 @@ const FLUSH: Duration = Duration::from_secs(2);
 const WAKE: u32 = u32::MAX;
 
 /// A line, and the launch that printed it.
-pub(crate) type Line = (u32, String);
+pub(super) type Line = (u32, String);
 
 /// Both ends of the queue.
 pub(super) fn queue() -> (SyncSender<Line>, Receiver<Line>) {

@@ -7,8 +7,9 @@ use gpunet_device::buf::Plain;
 use gpunet_device::kernel::Memory;
 
 use super::kept::Kept;
-use super::{Launch, Net, NetError, Shape};
-use crate::gpu::{Buffer, Flags, Gpu, GpuError, LaunchSpec, LoadedImage, Word};
+use super::{Launch, Net, Shape};
+use crate::error::LaunchError;
+use crate::gpu::{Buffer, Flags, Gpu, LaunchSpec, LoadedImage, Word};
 
 /// The arguments of a kernel behind its net, as bytes.
 #[derive(Clone, Default)]
@@ -82,10 +83,10 @@ impl RawArguments {
         gpu: &Gpu,
         (image, kernel, shape): (&LoadedImage, &str, Shape),
         device_net: gpunet_device::Net,
-    ) -> Result<LaunchSpec<'static>, GpuError> {
+    ) -> Result<LaunchSpec<'static>, LaunchError> {
         check_image(gpu, image)?;
         if !self.kept.iter().all(|memory| gpu.reaches(memory)) {
-            return Err(GpuError::OtherGpu);
+            return Err(LaunchError::OtherGpu("a buffer".to_owned()));
         }
         let mut params = vec![crate::memory::bytes_of(&device_net)];
         params.extend(self.values.iter().cloned());
@@ -94,10 +95,10 @@ impl RawArguments {
 }
 
 /// Whether an image is loaded on that GPU.
-pub(super) fn check_image(gpu: &Gpu, image: &LoadedImage) -> Result<(), GpuError> {
+pub(super) fn check_image(gpu: &Gpu, image: &LoadedImage) -> Result<(), LaunchError> {
     match image.gpu().is_same(gpu) {
         true => Ok(()),
-        false => Err(GpuError::ImageOfOtherGpu { image: image.name().to_owned() }),
+        false => Err(LaunchError::OtherGpu(format!("image '{}'", image.name()))),
     }
 }
 
@@ -122,7 +123,7 @@ impl Net {
     ///
     /// # Errors
     /// As [`launch`](Self::launch), and a kernel that the image does not have
-    /// ([`GpuError::UnknownKernel`]) or arguments of other sizes ([`GpuError::Parameters`]).
+    /// ([`LaunchError::UnknownKernel`]) or arguments of other sizes ([`LaunchError::Parameters`]).
     #[allow(unsafe_code, reason = "a promise of the caller's")]
     pub unsafe fn launch_raw(
         &self,
@@ -130,7 +131,7 @@ impl Net {
         kernel: &str,
         shape: Shape,
         arguments: &RawArguments,
-    ) -> Result<Launch, NetError> {
+    ) -> Result<Launch, LaunchError> {
         let (sockets, kept) = (arguments.sockets().to_vec(), Kept::new(arguments.kept()));
         self.start_kernel(sockets, kept, |device_net| {
             arguments.spec(self.gpu(), (image, kernel, shape), device_net)

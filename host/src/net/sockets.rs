@@ -9,8 +9,8 @@ use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::option::SocketOption;
 use gpunet_device::{Handle, SocketAddr};
 
-use super::{ANSWER, Net, NetError};
-use crate::gpu::GpuError;
+use super::{ANSWER, Net};
+use crate::error::{DownError, GpuError, SocketError};
 use crate::pool::Account;
 use crate::proxy::entry::{Entry, Owner, Wishes};
 use crate::proxy::message::{Message, Released};
@@ -80,7 +80,10 @@ impl Net {
     ///
     /// # Errors
     /// What the system says to bind or listen; a net whose kernel has faulted.
-    pub fn listen(&self, address: impl Into<SocketAddr>) -> Result<(Handle, SocketAddr), NetError> {
+    pub fn listen(
+        &self,
+        address: impl Into<SocketAddr>,
+    ) -> Result<(Handle, SocketAddr), SocketError> {
         self.listen_with(address, ListenOptions::new())
     }
 
@@ -92,13 +95,13 @@ impl Net {
         &self,
         address: impl Into<SocketAddr>,
         options: ListenOptions,
-    ) -> Result<(Handle, SocketAddr), NetError> {
+    ) -> Result<(Handle, SocketAddr), SocketError> {
         if !(1..=MAX_BACKLOG).contains(&options.backlog) {
-            return Err(NetError::Setting("backlog: 1 to 4096"));
+            return Err(SocketError::Backlog(options.backlog));
         }
         let address = address.into();
         let failed =
-            |call| move |errno| NetError::Listen { address: Box::new(address), call, errno };
+            |call| move |errno| SocketError::Listen { address: Box::new(address), call, errno };
         let domain = address.domain().ok_or(Errno::EAFNOSUPPORT).map_err(failed("socket"))?;
         let mut socket = self.shared.transports.make(domain).map_err(failed("socket"))?;
         for (option, value) in options.socket_options() {
@@ -115,8 +118,8 @@ impl Net {
     ///
     /// # Errors
     /// A socket that is no stream, or is neither connected nor listening; a full table.
-    pub fn hand_over(&self, socket: impl Into<OwnedFd>) -> Result<Handle, NetError> {
-        let failed = |errno| NetError::Socket { call: "hand_over", errno };
+    pub fn hand_over(&self, socket: impl Into<OwnedFd>) -> Result<Handle, SocketError> {
+        let failed = |errno| SocketError::Call { call: "hand_over", errno };
         let (socket, listens) = transport::adopt(socket.into()).map_err(failed)?;
         self.adopt(socket, listens.then_some(BACKLOG), "hand_over")
     }
@@ -127,10 +130,10 @@ impl Net {
         socket: Endpoint,
         backlog: Option<u32>,
         call: &'static str,
-    ) -> Result<Handle, NetError> {
+    ) -> Result<Handle, SocketError> {
         self.check_alive()?;
         self.check_faults()?;
-        let failed = |errno| NetError::Socket { call, errno };
+        let failed = |errno| SocketError::Call { call, errno };
         let shared = &self.shared;
         let wishes = Wishes::of(&shared.config);
         let handle = shared.pool.allocate_handle(Account::Own).map_err(failed)?;
@@ -157,11 +160,11 @@ impl Net {
     }
 
     /// No kernel would ever use a socket of a net that launches no more.
-    pub(super) fn check_faults(&self) -> Result<(), NetError> {
+    pub(super) fn check_faults(&self) -> Result<(), DownError> {
         match self.gpu.lost() {
             // Of another net's kernel, perhaps, before the supervisor has looked.
             Some(cause) => Err(GpuError::ContextLost { cause }.into()),
-            None if self.launches.lock().faulted => Err(NetError::Faulted),
+            None if self.launches.lock().faulted => Err(DownError::Faulted),
             None => Ok(()),
         }
     }
@@ -171,8 +174,8 @@ impl Net {
     ///
     /// # Errors
     /// A handle that names none.
-    pub fn close(&self, handle: Handle) -> Result<(), NetError> {
-        let unknown = NetError::Socket { call: "close", errno: Errno::EBADF };
+    pub fn close(&self, handle: Handle) -> Result<(), SocketError> {
+        let unknown = SocketError::Call { call: "close", errno: Errno::EBADF };
         if handle.shard() as usize >= self.shared.queues.len() {
             return Err(unknown);
         }
@@ -195,13 +198,13 @@ impl Net {
     /// # Errors
     /// A kernel still runs, the handle names no open stream or listener, or the peer does not
     /// take what is unsent within the linger time.
-    pub fn take_back(&self, handle: Handle) -> Result<Released, NetError> {
+    pub fn take_back(&self, handle: Handle) -> Result<Released, SocketError> {
         // A queue without work keeps what it knows of the socket, too.
         if self.control.running.load(Ordering::Acquire) > 0 || self.shared.launches.any_runs() {
-            return Err(NetError::Busy);
+            return Err(SocketError::Busy);
         }
         if handle.shard() as usize >= self.shared.queues.len() {
-            return Err(NetError::Socket { call: "take_back", errno: Errno::EBADF });
+            return Err(SocketError::Call { call: "take_back", errno: Errno::EBADF });
         }
         let deadline = Instant::now() + Duration::from_nanos(self.shared.config.linger_ns);
         loop {
@@ -213,7 +216,7 @@ impl Net {
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 answer => {
-                    return answer.map_err(|errno| NetError::Socket { call: "take_back", errno });
+                    return answer.map_err(|errno| SocketError::Call { call: "take_back", errno });
                 }
             }
         }

@@ -9,12 +9,13 @@ use std::thread::JoinHandle;
 use gpunet_device::abi::layout::Layout;
 use rustix::event::{EventfdFlags, eventfd};
 
+use super::Net;
 use super::builder::Printer;
 use super::faults::{Faults, OnFault};
 use super::launches::Launches;
-use super::printing::{self, Printing};
+use super::printing::{self, Line, Printing};
 use super::supervisor::Supervisor;
-use super::{Net, NetError};
+use crate::error::NetError;
 use crate::gpu::Gpu;
 use crate::memory::{ControlMemory, HostControl, Memory};
 use crate::pool::Pool;
@@ -144,12 +145,7 @@ impl Net {
         };
         // Dropped where one of its threads does not start, which ends the others.
         net.start_proxy(ends)?;
-        let counters = net.counters.clone();
-        let dropped = move || counters.iter().map(|counters| counters.print_dropped.get()).sum();
-        let printing = Printing::start(lines, plan.printer, dropped);
-        net.printing = Some(printing.map_err(failed("starting the printer thread"))?);
-        net.start_drain()?;
-        net.start_supervisor()?;
+        net.start_others(lines, plan.printer)?;
         Ok(net)
     }
 
@@ -166,21 +162,21 @@ impl Net {
         Ok(())
     }
 
-    fn start_drain(&mut self) -> Result<(), NetError> {
+    fn start_others(&mut self, lines: Receiver<Line>, printer: Printer) -> Result<(), NetError> {
+        let counters = self.counters.clone();
+        let dropped = move || counters.iter().map(|counters| counters.print_dropped.get()).sum();
+        let printing = Printing::start(lines, printer, dropped);
+        self.printing = Some(printing.map_err(failed("starting the printer thread"))?);
         let (shared, control) = (Arc::clone(&self.shared), Arc::clone(&self.control));
-        let run = move || shared.drain.run(&shared, &control.stopping);
-        let thread = spawn("gpunet-drain".to_owned(), run);
-        self.threads.push(thread.map_err(failed("starting the drain thread"))?);
-        Ok(())
-    }
-
-    fn start_supervisor(&mut self) -> Result<(), NetError> {
+        let drain = move || shared.drain.run(&shared, &control.stopping);
+        let drain = spawn("gpunet-drain".to_owned(), drain);
+        self.threads.push(drain.map_err(failed("starting the drain thread"))?);
         let (gpu, shared) = (self.gpu.clone(), Arc::clone(&self.shared));
         let (control, launches) = (Arc::clone(&self.control), Arc::clone(&self.launches));
         let faults = Arc::clone(&self.faults);
         let run = move || Supervisor::new(&gpu, &shared, &control, &launches, &faults).run();
-        let thread = spawn("gpunet-supervisor".to_owned(), run);
-        self.supervisor = Some(thread.map_err(failed("starting the supervisor thread"))?);
+        let supervisor = spawn("gpunet-supervisor".to_owned(), run);
+        self.supervisor = Some(supervisor.map_err(failed("starting the supervisor thread"))?);
         Ok(())
     }
 }

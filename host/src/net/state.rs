@@ -10,10 +10,9 @@ use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::MAX_LAUNCHES;
 
 use super::kept::Kept;
-use super::{Net, NetError, RawArguments, Shape, WaitError};
-use crate::gpu::{
-    GpuError, GpuKind, GpuStream, KernelError, Lease, LoadedImage, Running, StreamKernel, Submitted,
-};
+use super::{Net, RawArguments, Shape};
+use crate::error::{KernelError, LaunchError, StreamError, WaitError};
+use crate::gpu::{GpuKind, GpuStream, Lease, LoadedImage, Running, StreamKernel, Submitted};
 use crate::proxy::control::Control;
 use crate::proxy::shared::{MessageQueue, Shared};
 
@@ -26,14 +25,17 @@ pub(super) struct Starting<'a> {
 
 impl Net {
     /// Takes a slot for a launch.
-    pub(super) fn start_launch(&self) -> Result<Starting<'_>, NetError> {
+    pub(super) fn start_launch(&self) -> Result<Starting<'_>, LaunchError> {
         self.check_alive()?;
         self.check_faults()?;
         let starting = {
             let mut running = self.launches.lock();
-            let slot = (0..MAX_LAUNCHES)
-                .find(|slot| !running.taken.contains(slot))
-                .ok_or(NetError::TooManyLaunches(MAX_LAUNCHES))?;
+            let slot = (0..MAX_LAUNCHES).find(|slot| !running.taken.contains(slot)).ok_or(
+                LaunchError::TooManyKernels {
+                    running: MAX_LAUNCHES as usize,
+                    remedy: "wait for a launch, a queue or a lease of this net to end",
+                },
+            )?;
             running.taken.insert(slot);
             running.launched += 1;
             self.shared.launches.set(slot, true);
@@ -174,7 +176,7 @@ impl LaunchState {
         kernel: &str,
         shape: Shape,
         arguments: &RawArguments,
-    ) -> Result<StreamKernel, NetError> {
+    ) -> Result<StreamKernel, LaunchError> {
         let spec = arguments.spec(stream.gpu(), (image, kernel, shape), self.device_net)?;
         let mut kernel = StreamKernel { spec: Arc::new(spec), kept: Vec::new() };
         stream.check(&kernel)?;
@@ -193,10 +195,11 @@ impl LaunchState {
     /// its first request comes.
     pub(super) fn put_on_stream(
         &self,
-        put: impl FnOnce() -> Result<Submitted, GpuError>,
-    ) -> Result<Submitted, NetError> {
-        let Some(lease) = &self.lease else { return Err(NetError::Gone) };
-        let Some(_open) = lease.hold() else { return Err(NetError::Gone) };
+        put: impl FnOnce() -> Result<Submitted, StreamError>,
+    ) -> Result<Submitted, StreamError> {
+        let open = self.lease.as_ref().and_then(Lease::hold);
+        let _open =
+            open.ok_or(StreamError::Closed("the net of this queue is gone: make a new one"))?;
         let mut work = self.work();
         // Of a launch that has ended nothing runs any more.
         if work.counted.is_none() && self.outcome().is_none() {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::WaitError;
+use crate::error::WaitError;
 
 /// Work of a net that a program waits for and stops.
 ///

@@ -77,10 +77,14 @@ pub(crate) fn prove(rdma: Option<Ipv4Addr>) -> Proofs {
     Proofs { gpu: Some(Ok((name, reason))), ways, auto: Some(auto), near: Some(near) }
 }
 
+/// An error in one line.
+fn words(error: impl std::error::Error) -> String {
+    one_line(&error.to_string())
+}
+
 /// The GPU that programs get, as `auto` chooses: the emulated one where a real one does not take
 /// the kernels.
 fn open() -> Result<(Gpu, String), String> {
-    let words = |error: gpunet_host::GpuError| one_line(&error.to_string());
     let gpu = Gpu::open(GpuChoice::Auto).map_err(words)?;
     match gpu.load(&MODULE) {
         Ok(()) => {
@@ -128,7 +132,7 @@ fn transfer(gpu: &Gpu, way: &str, choice: TransportChoice, at: Option<SocketAddr
         {
             Ok(net) => net,
             Err(error) => {
-                let outcome = Err(one_line(&error.to_string()));
+                let outcome = Err(words(error));
                 let adapters = Vec::new();
                 return Proof { way: name, outcome, adapters, without_rdma: None, words: None };
             }
@@ -165,17 +169,16 @@ impl Drop for SocketFile {
 
 /// An echo server in one block of a kernel and a client in another, which checks every byte.
 fn echo(gpu: &Gpu, net: &Net, at: SocketAddr) -> Result<Transfer, String> {
-    let words = |error: gpunet_host::NetError| one_line(&error.to_string());
     let (listener, server_at) = net.listen(at).map_err(words)?;
     let _file = SocketFile(at.to_path());
-    let memory = gpu.device_memory(OUTCOME).map_err(|error| one_line(&error.to_string()))?;
+    let memory = gpu.device_memory(OUTCOME).map_err(words)?;
     let work = Work { server: server_at, messages: MESSAGES, bytes: BYTES };
     let shape = Shape::new(2, 32).shared_memory(2 * BYTES as u32);
     let kernel = net.launch(proof, shape, (listener, work, place(&memory))).map_err(words)?;
     if let Err(error) = kernel.wait_timeout(RUN) {
         // Dropping the net waits for it, within bounds.
         kernel.abort();
-        return Err(one_line(&error.to_string()));
+        return Err(words(error));
     }
     check(&memory)
 }
@@ -191,7 +194,7 @@ fn place(memory: &DeviceMemory) -> Shared<Outcome> {
 /// What the client's block says.
 fn check(memory: &DeviceMemory) -> Result<Transfer, String> {
     let mut bytes = [0; OUTCOME];
-    memory.read(0, &mut bytes).map_err(|error| one_line(&error.to_string()))?;
+    memory.read(0, &mut bytes).map_err(words)?;
     let (words, _) = bytes.as_chunks::<8>();
     let word = |index: usize| words.get(index).map_or(0, |word| u64::from_le_bytes(*word));
     let (result, verified, elapsed_ns, transport) =

@@ -9,7 +9,7 @@ use gpunet_apps::stop::Stop;
 use gpunet_apps::transport::{self, RingPlacement, SocketTransport, Travelled};
 use gpunet_device::{Errno, Handle, SocketAddr};
 use gpunet_host::gpu::Buffer;
-use gpunet_host::{AdapterReport, Gpu, Launch, Net, NetError, Shape, Task, WaitError};
+use gpunet_host::{AdapterReport, Gpu, Launch, Net, NetError, Shape, SocketError, Task, WaitError};
 use gpunet_kernels::echo::{self, NOT_CONNECTED, OUTCOME, Outcome, echo_client, echo_server};
 
 use crate::address::{cannot_connect, cannot_listen};
@@ -149,7 +149,7 @@ impl GpuEnd {
 impl End for GpuEnd {
     fn serve(&self, at: &SocketAddr) -> Result<Box<dyn Server + '_>, Failure> {
         let (listener, address) = self.net.listen(*at).map_err(|error| match error {
-            NetError::Listen { errno, .. } => {
+            SocketError::Listen { errno, .. } => {
                 cannot_listen(at, &io::Error::from_raw_os_error(errno.0))
             }
             error => error.into(),

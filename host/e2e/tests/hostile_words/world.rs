@@ -10,7 +10,7 @@ use gpunet_e2e::{
     Errno, Handle, Job, Script, SocketAddr, any_port, drop_in_order, eventually, is_rdma,
     net_builder, peer, soon,
 };
-use gpunet_host::{Net, NetError, Policy, Rule, Statistics};
+use gpunet_host::{Net, Policy, Rule, SocketError, Statistics};
 
 /// Where hostile kernels may bind and connect to: addresses of this machine that nobody else uses;
 /// by RDMA, those of its device.
@@ -145,7 +145,7 @@ impl World {
         for handle in self.given() {
             // Some were ended for what was written to them, and say so.
             let taken = self.net.take_back(handle);
-            if matches!(taken, Err(NetError::Socket { errno: Errno::EOPNOTSUPP, .. })) {
+            if matches!(taken, Err(SocketError::Call { errno: Errno::EOPNOTSUPP, .. })) {
                 // By RDMA there is nothing to give back; a kernel may close it.
                 let mut script = Script::new();
                 Job::blocks(32).script(script.given(0, handle).close(0).any()).run(&self.net);

@@ -4,7 +4,7 @@
 use gpunet_e2e::{deadline, gpu, net};
 use gpunet_e2e_kernels::buffers::{Sum, add_when_told};
 use gpunet_host::gpu::EmulatedOptions;
-use gpunet_host::{Gpu, GpuChoice, GpuError, NetError, Shape, Task};
+use gpunet_host::{Gpu, GpuChoice, LaunchError, MemoryError, Shape, Task};
 
 const LEN: usize = 5000;
 
@@ -39,7 +39,7 @@ fn nothing_beyond_the_end_is_read_or_written() {
             (buffer.read(offset, &mut vec![1; len]), buffer.write(offset, &vec![1; len]));
         for outcome in [read, write] {
             let error = outcome.expect_err("it is beyond the end");
-            assert!(matches!(error, GpuError::OutOfRange { len: 8, .. }), "{error}");
+            assert!(matches!(error, MemoryError::OutOfRange { len: 8, .. }), "{error}");
             assert!(error.to_string().contains("of 8 elements"), "{error}");
         }
     }
@@ -62,7 +62,7 @@ fn a_buffer_of_nothing_goes_to_a_kernel_too() {
 fn more_than_there_is_is_an_error() {
     for len in [usize::MAX, usize::MAX / 8 + 1, usize::MAX / 8, 1 << 56] {
         let error = gpu().buffer::<u64>(len).expect_err("no GPU has so much");
-        assert!(matches!(error, GpuError::Memory { .. }), "{error}");
+        assert!(matches!(error, MemoryError::Refused { .. }), "{error}");
     }
 }
 
@@ -117,7 +117,7 @@ fn a_buffer_of_another_gpu_is_refused() {
     go.write(0, &[1]).expect("in bounds");
     for sum in [Sum::launch_arg(&there, 1), Sum::launch_arg(&here, 1)] {
         let refused = net.launch(add_when_told, shape(), (sum, &go, &there)).err();
-        assert!(matches!(refused, Some(NetError::Gpu(GpuError::OtherGpu))), "{refused:?}");
+        assert!(matches!(refused, Some(LaunchError::OtherGpu(_))), "{refused:?}");
     }
     // Nothing of it is left behind.
     let sum = Sum::launch_arg(&here, 1);

@@ -9,7 +9,7 @@ use gpunet_e2e::{
     Domain, Errno, Job, Script, any_port, drop_in_order, eventually, flags, is_cuda, is_local,
     is_rdma, net_builder, peer, timeout,
 };
-use gpunet_host::{ControlMemory, Net, NetBuilder, NetError};
+use gpunet_host::{ControlMemory, DownError, LaunchError, Net, NetBuilder, NetError, SocketError};
 
 /// A net with its control memory on the GPU, unless this machine maps none.
 fn net(test: &str, shape: impl FnOnce(NetBuilder) -> NetBuilder) -> Option<Net> {
@@ -115,9 +115,15 @@ fn a_net_that_loses_them_is_down() {
         let times = faults::times(&started, &flags, CALLS.len(), take);
         started.finish();
         let refused = Job::blocks(32).script(&Script::new()).try_start(&net).err();
-        assert!(matches!(refused, Some(NetError::ControlMemoryLost(_))), "{refused:?}");
+        assert!(
+            matches!(refused, Some(LaunchError::Down(DownError::ControlMemoryLost(_)))),
+            "{refused:?}"
+        );
         let refused = net.listen(any_port()).err();
-        assert!(matches!(refused, Some(NetError::ControlMemoryLost(_))), "{refused:?}");
+        assert!(
+            matches!(refused, Some(SocketError::Down(DownError::ControlMemoryLost(_)))),
+            "{refused:?}"
+        );
         drop_in_order(net);
         let fault = "control memory on the GPU is taken away";
         Waiting::rows(fault, down, Duration::ZERO, &times)

@@ -9,7 +9,7 @@ use gpunet_e2e::{
     Errno, Folder, Handle, Job, Script, SocketOption, any_port, eventually, flags, is_local,
     is_rdma, net, net_builder, peer, skip, timeout,
 };
-use gpunet_host::NetError;
+use gpunet_host::SocketError;
 
 /// Both ends of a TCP connection.
 fn tcp_pair() -> (TcpStream, TcpStream) {
@@ -55,7 +55,7 @@ fn a_stream_is_handed_over_and_taken_back() {
     script.given(0, handle).send(0, 1).errno(Errno::EBADF).close(0).errno(Errno::EBADF);
     Job::blocks(64).script(&script).run(&net);
     let again = net.take_back(handle).expect_err("it was taken");
-    assert!(matches!(again, NetError::Socket { call: "take_back", errno: Errno::EBADF }));
+    assert!(matches!(again, SocketError::Call { call: "take_back", errno: Errno::EBADF }));
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn nothing_comes_back_while_a_kernel_runs() {
     let started = Job::blocks(32).script(&script).flags(&flags).start(&net);
     started.until(&flags, 0);
     let busy = net.take_back(handle).expect_err("a kernel runs");
-    assert!(matches!(busy, NetError::Busy), "{busy}");
+    assert!(matches!(busy, SocketError::Busy), "{busy}");
     flags.set(1, 1);
     started.finish();
     net.take_back(handle).expect("it comes back");
@@ -162,19 +162,19 @@ fn other_sockets_cannot_be_handed_over() {
     let datagrams = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
     assert!(matches!(
         refused(datagrams.into()),
-        NetError::Socket { call: "hand_over", errno: Errno::EPROTONOSUPPORT }
+        SocketError::Call { call: "hand_over", errno: Errno::EPROTONOSUPPORT }
     ));
     let idle = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
     assert!(matches!(
         refused(idle.expect("a socket").into()),
-        NetError::Socket { errno: Errno::ENOTCONN, .. }
+        SocketError::Call { errno: Errno::ENOTCONN, .. }
     ));
     let file = std::fs::File::open("/dev/null").expect("it is there");
-    assert!(matches!(refused(file.into()), NetError::Socket { errno: Errno(88), .. }));
+    assert!(matches!(refused(file.into()), SocketError::Call { errno: Errno(88), .. }));
     let unknown = net.take_back(Handle(12345 << 28)).expect_err("there is none");
-    assert!(matches!(unknown, NetError::Socket { errno: Errno::EBADF, .. }));
+    assert!(matches!(unknown, SocketError::Call { errno: Errno::EBADF, .. }));
     let unknown = net.take_back(Handle(u64::MAX)).expect_err("there is none");
-    assert!(!matches!(unknown, NetError::NoAnswer { .. }), "{unknown}");
+    assert!(!matches!(unknown, SocketError::NoAnswer { .. }), "{unknown}");
     assert_eq!(net.statistics().sockets, 0);
 }
 
@@ -198,7 +198,7 @@ fn a_socket_that_a_kernel_leaves_to_the_program() {
     assert!(unread(&net, handle, 10));
     if is_rdma() {
         let refused = net.take_back(handle).expect_err("the system has no socket for it");
-        assert!(matches!(refused, NetError::Socket { errno: Errno::EOPNOTSUPP, .. }), "{refused}");
+        assert!(matches!(refused, SocketError::Call { errno: Errno::EOPNOTSUPP, .. }), "{refused}");
         return;
     }
     let released = net.take_back(handle).expect("it outlived the kernel");
@@ -223,7 +223,7 @@ fn a_socket_that_the_program_closes() {
     assert_eq!(peer::receive_rest(&mut far, 10), 0);
     for gone in [handle, Handle::NONE, Handle(u64::MAX >> 4)] {
         let refused = net.close(gone).expect_err("it is not open");
-        assert!(matches!(refused, NetError::Socket { errno: Errno::EBADF, .. }), "{refused}");
+        assert!(matches!(refused, SocketError::Call { errno: Errno::EBADF, .. }), "{refused}");
     }
     assert!(eventually(|| net.statistics().sockets == 0));
 }

@@ -17,8 +17,8 @@ use gpunet_e2e::{
 };
 use gpunet_host::gpu::{EmulatedOptions, KernelRecord};
 use gpunet_host::{
-    Gpu, GpuChoice, GpuError, Image, KernelError, LoadedImage, Net, NetError, RawArguments,
-    RawKernel, Shape, Task, WaitError,
+    Gpu, GpuChoice, Image, KernelError, LaunchError, LoadError, LoadedImage, Net, RawArguments,
+    RawKernel, Shape, StreamError, Task, WaitError,
 };
 
 gpunet_device::export_c_abi!();
@@ -60,7 +60,7 @@ pub(super) fn is_reached(test: &str) -> bool {
     !other
 }
 
-fn load(gpu: &Gpu, name: &str, image: Image) -> Result<LoadedImage, GpuError> {
+fn load(gpu: &Gpu, name: &str, image: Image) -> Result<LoadedImage, LoadError> {
     // SAFETY: the kernels of these tests, whose records are right where they are loaded.
     unsafe { gpu.load_image(name, image) }
 }
@@ -76,7 +76,7 @@ fn launch(
     image: &LoadedImage,
     kernel: &str,
     arguments: &RawArguments,
-) -> Result<gpunet_host::Launch, NetError> {
+) -> Result<gpunet_host::Launch, LaunchError> {
     // SAFETY: what the kernels take, where the sizes are right.
     unsafe { net.launch_raw(image, kernel, Shape::new(1, 64), arguments) }
 }
@@ -150,8 +150,8 @@ fn a_queue_runs_kernels_of_images_in_order() {
     for _ in 0..3 {
         put("add").expect("it is put there");
     }
-    assert!(matches!(put("sub"), Err(NetError::Gpu(GpuError::UnknownKernel { .. }))));
-    assert!(matches!(put("echo"), Err(NetError::Gpu(GpuError::Parameters { .. }))));
+    assert!(matches!(put("sub"), Err(StreamError::Launch(LaunchError::UnknownKernel { .. }))));
+    assert!(matches!(put("echo"), Err(StreamError::Launch(LaunchError::Parameters { .. }))));
     assert!(stream.wait(deadline()).expect("no fault"));
     assert_eq!(sum.to_vec().expect("all of it"), [15]);
     drop(arguments);
@@ -174,7 +174,7 @@ fn arguments_of_other_sizes_are_refused() {
         (&wide, "[16, 8, 16, 8]"),
     ] {
         let error = launch(&net, &image, "add", arguments).expect_err("they do not fit");
-        assert!(matches!(error, NetError::Gpu(GpuError::Parameters { .. })), "{error}");
+        assert!(matches!(error, LaunchError::Parameters { .. }), "{error}");
         let said = error.to_string();
         assert!(
             said.contains("[16, 8, 16, 4]") && said.contains(&format!("given {given}")),
@@ -216,18 +216,18 @@ fn objects_that_cannot_be_served_are_refused() {
         Some(load(&gpu, name, Image::SharedObject(object)).expect_err("it is refused"))
     };
     let Some(error) = refused("newer", &["-DMAJOR=3"]) else { return };
-    assert!(matches!(error, GpuError::CAbiMismatch { .. }), "{error}");
+    assert!(matches!(error, LoadError::Version(_)), "{error}");
     assert!(error.to_string().contains("(3.0, this program has 1."), "{error}");
     let error = refused("unmarked", &["-DWITHOUT_MARK"]).expect("there is a compiler");
     assert!(error.to_string().contains("does not say which"), "{error}");
     let error = refused("missing", &["-DMISSING"]).expect("there is a compiler");
-    let GpuError::MissingSymbols { symbols, .. } = &error else { panic!("{error}") };
+    let LoadError::MissingSymbols { symbols, .. } = &error else { panic!("{error}") };
     assert_eq!(symbols, "not_anywhere");
     let error = refused("without_net", &["-DWITHOUT_NET"]).expect("there is a compiler");
     assert!(error.to_string().contains("'without_net' takes parameters of [8] bytes"), "{error}");
     let error = refused("empty", &["-fvisibility=hidden"]).expect("there is a compiler");
     // Neither records nor the mark are seen from outside.
-    assert!(matches!(error, GpuError::CAbiMismatch { .. }), "{error}");
+    assert!(matches!(error, LoadError::Version(_)), "{error}");
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn what_is_no_image_for_this_gpu_says_what_is_wanted() {
         [Image::Ptx(".version 8.0".to_owned()), Image::Cubin(vec![1]), Image::Fatbin(vec![1])]
     {
         let error = load(&gpu, "i", image).expect_err("it is for CUDA");
-        assert!(matches!(error, GpuError::WrongImage { .. }), "{error}");
+        assert!(matches!(error, LoadError::Image(_)), "{error}");
         assert!(
             error.to_string().ends_with("(emulated) takes a shared object or functions"),
             "{error}"
@@ -253,7 +253,7 @@ fn what_is_no_image_for_this_gpu_says_what_is_wanted() {
     let none = load(&gpu, "i", Image::SharedObject(text)).expect_err("it is no object");
     assert!(none.to_string().contains("which is no shared object"), "{none}");
     let none = load(&gpu, "i", Image::Functions(Vec::new())).expect_err("nothing to launch");
-    assert!(matches!(none, GpuError::NoKernels { .. }), "{none}");
+    assert!(matches!(none, LoadError::Image(_)), "{none}");
     if is_cuda() {
         let error =
             load(self::gpu(), "i", Image::SharedObject("x.so".into())).expect_err("wrong GPU");
@@ -268,12 +268,12 @@ fn an_image_is_for_its_own_gpu() {
     let net = net_builder_on(&other).build().expect("a net");
     let error =
         launch(&net, &image, "set", &RawArguments::new().value(0_u64)).expect_err("another GPU's");
-    assert!(matches!(error, NetError::Gpu(GpuError::ImageOfOtherGpu { .. })), "{error}");
+    assert!(matches!(error, LaunchError::OtherGpu(_)), "{error}");
     let net = net_builder_on(&gpu).build().expect("a net");
     let buffer = other.buffer::<u32>(1).expect("memory");
     let error =
         launch(&net, &image, "set", &RawArguments::new().buffer(&buffer)).expect_err("so is it");
-    assert!(matches!(error, NetError::Gpu(GpuError::OtherGpu)), "{error}");
+    assert!(matches!(error, LaunchError::OtherGpu(_)), "{error}");
 }
 
 unsafe extern "C-unwind" fn set(parameters: *const *mut c_void) {

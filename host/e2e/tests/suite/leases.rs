@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use gpunet_e2e::{Errno, any_port, deadline, eventually, net_builder_on, peer, soon};
 use gpunet_host::{
-    Buffer, Gpu, GpuError, GpuStream, Handle, KernelError, Lease, LeaseKernel, LoadedImage, Net,
-    NetError, RawArguments, Shape, Task, WaitError,
+    Buffer, Gpu, GpuStream, Handle, KernelError, LaunchError, Lease, LeaseKernel, LoadedImage, Net,
+    RawArguments, Shape, StreamError, StreamLimit, Task, WaitError,
 };
 
 use super::images::{NotifiesDrop, emulated, is_reached, kernels};
@@ -36,7 +36,7 @@ fn shape() -> Shape {
     Shape::new(1, 32)
 }
 
-fn take(world: &World, streams: &[GpuStream], names: &[&str]) -> Result<Lease, NetError> {
+fn take(world: &World, streams: &[GpuStream], names: &[&str]) -> Result<Lease, StreamError> {
     let named = |kernel| LeaseKernel::Named { image: &world.image, kernel, shape: shape() };
     let named_kernels: Vec<LeaseKernel<'_>> = names.iter().copied().map(named).collect();
     // SAFETY: its kernels are launched through it alone.
@@ -49,7 +49,7 @@ fn put(
     image: &LoadedImage,
     kernel: &str,
     arguments: &RawArguments,
-) -> Result<(), NetError> {
+) -> Result<(), StreamError> {
     // SAFETY: what the kernels take.
     unsafe { lease.launch_raw(&lease.streams()[stream], image, kernel, shape(), arguments) }
 }
@@ -93,7 +93,7 @@ fn kernels_of_two_streams_run_under_one_lease() {
     lease.close();
     assert!(!lease.is_finished(), "a client is served");
     let closed = put(&lease, 1, &world.image, "add", &adds(&sum, 1));
-    assert!(matches!(closed, Err(NetError::LeaseClosed)), "{closed:?}");
+    assert!(matches!(closed, Err(StreamError::Closed(_))), "{closed:?}");
     drop(client);
     lease.wait_timeout(deadline()).expect("all went well");
     assert!(lease.is_finished());
@@ -115,10 +115,10 @@ fn what_cannot_run_is_refused_when_the_lease_is_taken() {
     let other = emulated();
     let foreign = [other.stream().expect("a stream")];
     let error = take(&world, &foreign, &[]).expect_err("another GPU's stream");
-    assert!(matches!(error, NetError::Gpu(GpuError::OtherGpu)), "{error}");
+    assert!(matches!(error, StreamError::Launch(LaunchError::OtherGpu(_))), "{error}");
     let streams = [stream];
     let error = take(&world, &streams, &["add", "absent"]).expect_err("there is none");
-    assert!(matches!(error, NetError::Gpu(GpuError::UnknownKernel { .. })), "{error}");
+    assert!(matches!(error, StreamError::Launch(LaunchError::UnknownKernel { .. })), "{error}");
     let lease = |kernel| {
         // SAFETY: no kernel runs.
         unsafe { world.net.lease(&streams, &[kernel]) }
@@ -126,18 +126,18 @@ fn what_cannot_run_is_refused_when_the_lease_is_taken() {
     let large = Shape::new(1 << 20, 1024);
     let named = LeaseKernel::Named { image: &world.image, kernel: "add", shape: large };
     let error = lease(named).expect_err("it does not fit");
-    assert!(matches!(error, NetError::Gpu(GpuError::NotResident { .. })), "{error}");
+    assert!(matches!(error, StreamError::Launch(LaunchError::NotResident { .. })), "{error}");
     let named =
         LeaseKernel::Named { image: &world.image, kernel: "add", shape: Shape::new(1, 2000) };
     let error = lease(named).expect_err("no block has so many");
-    assert!(matches!(error, NetError::Gpu(GpuError::TooManyThreads { .. })), "{error}");
+    assert!(matches!(error, StreamError::Launch(LaunchError::Shape(_))), "{error}");
     let error =
         lease(LeaseKernel::Function { function: 8, shape: shape() }).expect_err("no driver");
     assert!(error.to_string().contains("name a kernel of a loaded image"), "{error}");
     let image = kernels(&other).expect("there is a compiler");
     let error = lease(LeaseKernel::Named { image: &image, kernel: "add", shape: shape() });
     let error = error.expect_err("another GPU's image");
-    assert!(matches!(error, NetError::Gpu(GpuError::ImageOfOtherGpu { .. })), "{error}");
+    assert!(matches!(error, StreamError::Launch(LaunchError::OtherGpu(_))), "{error}");
     // Nothing is lost with these, and a lease takes no stream that is not its own.
     for _ in 0..300 {
         take(&world, &streams, &["absent"]).expect_err("there is none");
@@ -148,9 +148,9 @@ fn what_cannot_run_is_refused_when_the_lease_is_taken() {
     // SAFETY: what the kernel takes.
     let error =
         unsafe { lease.launch_raw(&other_stream, &world.image, "add", shape(), &adds(&sum, 1)) };
-    assert!(matches!(error, Err(NetError::OtherStream)), "{error:?}");
+    assert!(matches!(error, Err(StreamError::OtherStream)), "{error:?}");
     let error = put(&lease, 0, &world.image, "add", &RawArguments::new()).expect_err("too few");
-    assert!(matches!(error, NetError::Gpu(GpuError::Parameters { .. })), "{error}");
+    assert!(matches!(error, StreamError::Launch(LaunchError::Parameters { .. })), "{error}");
 }
 
 #[test]
@@ -206,14 +206,16 @@ fn a_fault_ends_the_lease_and_what_waits_on_its_other_streams() {
     };
     assert!(kernel == "fault" && message.contains("no way at fault.cu:7"), "{error}");
     // Refused, or dropped when the fault came.
-    assert!(behind.is_ok() || matches!(behind, Err(NetError::Gpu(_) | NetError::LeaseClosed)));
+    assert!(
+        behind.is_ok() || matches!(behind, Err(StreamError::Failed(_) | StreamError::Closed(_)))
+    );
     assert_eq!(sum.to_vec().expect("all of it"), [0]);
     let cancelled = -i64::from(Errno::ECANCELED.0);
     assert_eq!(result.to_vec().expect("all of it"), [cancelled], "the other is stopped");
     let more = put(&lease, 1, &world.image, "add", &adds(&sum, 1));
-    assert!(matches!(more, Err(NetError::LeaseClosed)), "{more:?}");
+    assert!(matches!(more, Err(StreamError::Closed(_))), "{more:?}");
     let error = take(&world, &streams, &[]).expect_err("the stream has faulted");
-    assert!(matches!(error, NetError::Gpu(GpuError::StreamFailed { .. })), "{error}");
+    assert!(matches!(error, StreamError::Failed(_)), "{error}");
 }
 
 #[test]
@@ -321,7 +323,7 @@ fn a_net_that_goes_ends_its_leases() {
     idle.wait_timeout(deadline()).expect("nothing ran");
     assert_eq!(result.to_vec().expect("all of it"), [-i64::from(Errno::ECANCELED.0)]);
     let more = put(&lease, 0, &image, "echo", &serves(listener, &result));
-    assert!(matches!(more, Err(NetError::LeaseClosed)), "{more:?}");
+    assert!(matches!(more, Err(StreamError::Closed(_))), "{more:?}");
 }
 
 #[test]
@@ -330,10 +332,10 @@ fn leases_leave_streams_to_others() {
     let streams: Vec<GpuStream> = (0..32).map(|_| world.gpu.stream().expect("a stream")).collect();
     let lease = take(&world, &streams[..30], &["add"]).expect("it is lent");
     let error = take(&world, &streams[30..31], &["add"]).expect_err("two are left to others");
-    assert!(matches!(error, NetError::Gpu(GpuError::TooManyStreams { .. })), "{error}");
+    assert!(matches!(error, StreamError::Limit(StreamLimit::Streams { .. })), "{error}");
     // A part of them is not kept by one that is refused.
     let error = take(&world, &streams[29..32], &["add"]).expect_err("there is no room");
-    assert!(matches!(error, NetError::Gpu(GpuError::TooManyStreams { .. })), "{error}");
+    assert!(matches!(error, StreamError::Limit(StreamLimit::Streams { .. })), "{error}");
     lease.close();
     lease.wait_timeout(deadline()).expect("nothing ran");
     let again = take(&world, &streams[2..32], &["add"]).expect("they are free");

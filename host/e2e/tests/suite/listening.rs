@@ -7,12 +7,12 @@ use gpunet_e2e::{
     Errno, Job, Script, SocketAddr, any_port, any_port_v6, eventually, is_local, is_rdma, net,
     peer, skip,
 };
-use gpunet_host::{ListenOptions, NetError, Task};
+use gpunet_host::{ListenOptions, SocketError, Task};
 
 /// Whether it was refused for the port, in words that help.
-fn port_is_taken(error: &NetError, at: SocketAddr) {
+fn port_is_taken(error: &SocketError, at: SocketAddr) {
     match error {
-        NetError::Listen { address, errno: Errno::EADDRINUSE, .. } => assert_eq!(**address, at),
+        SocketError::Listen { address, errno: Errno::EADDRINUSE, .. } => assert_eq!(**address, at),
         other => panic!("another error: {other}"),
     }
     let text = error.to_string();
@@ -89,10 +89,10 @@ fn options_that_make_no_sense() {
     let net = net();
     for backlog in [0, 4097, u32::MAX] {
         let refused = net.listen_with(any_port(), ListenOptions::new().backlog(backlog));
-        assert!(matches!(refused, Err(NetError::Setting(_))), "{refused:?}");
+        assert!(matches!(refused, Err(SocketError::Backlog(_))), "{refused:?}");
     }
     let refused = net.listen_with(any_port(), ListenOptions::new().only_v6(true));
-    assert!(matches!(refused, Err(NetError::Listen { call: "setsockopt", .. })), "{refused:?}");
+    assert!(matches!(refused, Err(SocketError::Listen { call: "setsockopt", .. })), "{refused:?}");
     for backlog in [1, 4096] {
         net.listen_with(any_port_v6(), ListenOptions::new().backlog(backlog)).expect("a port");
     }

@@ -9,7 +9,9 @@ use gpunet_e2e::{
     is_local, is_rdma, net, net_builder, peer, soon, timeout,
 };
 use gpunet_host::gpu::EmulatedOptions;
-use gpunet_host::{Gpu, GpuChoice, GpuError, Net, NetError, Task, TransportChoice, WaitError};
+use gpunet_host::{
+    Gpu, GpuChoice, LaunchError, MemoryError, Net, NetError, Task, TransportChoice, WaitError,
+};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -145,7 +147,7 @@ fn more_kernels_than_run_at_once() {
     let waiting: Vec<_> = (0..32).map(|_| Job::blocks(32).script(&waits).start(&net)).collect();
     let refused = Job::blocks(32).script(&waits).try_start(&net).err();
     assert!(
-        matches!(refused, Some(NetError::Gpu(GpuError::TooManyKernels { running: 32, .. }))),
+        matches!(refused, Some(LaunchError::TooManyKernels { running: 32, .. })),
         "{refused:?}"
     );
     // It took no launch's place, and one that ends makes room.
@@ -164,18 +166,15 @@ fn impossible_launches_are_refused() {
         many = many.script(&Script::new());
     }
     let refused = many.try_start(&net).err();
-    assert!(
-        matches!(refused, Some(NetError::Gpu(GpuError::NotResident { asked: 2000, .. }))),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, Some(LaunchError::NotResident { asked: 2000, .. })), "{refused:?}");
     let refused = Job::blocks(4096).script(&Script::new()).try_start(&net).err();
-    assert!(matches!(refused, Some(NetError::Gpu(GpuError::TooManyThreads { .. }))), "{refused:?}");
+    assert!(matches!(refused, Some(LaunchError::Shape(_))), "{refused:?}");
     let refused = Job::blocks(32).try_start(&net).err();
-    assert!(matches!(refused, Some(NetError::Gpu(GpuError::EmptyLaunch { .. }))), "{refused:?}");
+    assert!(matches!(refused, Some(LaunchError::Shape(_))), "{refused:?}");
     let mut large = Script::new();
     large.recv(0, 1 << 20).space(gpunet_e2e::Space::Shared);
     let refused = Job::blocks(32).script(&large).try_start(&net).err();
-    assert!(matches!(refused, Some(NetError::Gpu(GpuError::TooMuchShared { .. }))), "{refused:?}");
+    assert!(matches!(refused, Some(LaunchError::Shape(_))), "{refused:?}");
     // None of it has harmed the net.
     Job::blocks(64).script(&conversation(server)).run(&net);
     let (handed, _keep) = std::os::unix::net::UnixStream::pair().expect("a pair");
@@ -204,7 +203,7 @@ fn impossible_nets_are_refused() {
         assert!(matches!(refused, Some(NetError::Setting(_))), "{at}: {refused:?}");
     }
     let refused = net_builder().ring_memory(1 << 50).build().err();
-    assert!(matches!(refused, Some(NetError::Gpu(GpuError::Memory { .. }))), "{refused:?}");
+    assert!(matches!(refused, Some(NetError::Memory(MemoryError::Refused { .. }))), "{refused:?}");
 }
 
 /// A net whose calls have no timeout.

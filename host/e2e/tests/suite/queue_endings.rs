@@ -15,7 +15,7 @@ use gpunet_e2e::{
 };
 use gpunet_e2e_kernels::queues::step;
 use gpunet_host::{
-    Batch, Completions, Condition, GpuError, NetError, Shape, StreamQueue, Task, WaitError,
+    Batch, Completions, Condition, Shape, StreamError, StreamLimit, StreamQueue, Task, WaitError,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -294,17 +294,17 @@ fn a_net_that_goes_while_threads_post() {
                     let error = loop {
                         match queue.post(&batch) {
                             Ok(done) => last = Some(done),
-                            Err(NetError::Gpu(GpuError::StreamFull { .. })) => {
+                            Err(StreamError::Limit(StreamLimit::Kernels { .. })) => {
                                 std::thread::sleep(MS);
                             }
                             Err(error) => break error,
                         }
                         match queue.launch(step, Shape::new(1, 32), (&numbers,)) {
-                            Ok(()) | Err(NetError::Gpu(GpuError::StreamFull { .. })) => {}
+                            Ok(()) | Err(StreamError::Limit(StreamLimit::Kernels { .. })) => {}
                             Err(error) => break error,
                         }
                     };
-                    assert!(matches!(error, NetError::Gone), "{error}");
+                    assert!(matches!(error, StreamError::Closed(_)), "{error}");
                     let last =
                         last.map(|done| (done.wait_timeout(deadline()).err(), done.is_finished()));
                     assert!(last.is_none_or(|(_, done)| done), "what is queued ends");

@@ -12,7 +12,10 @@ use gpunet_e2e::{
 };
 use gpunet_e2e_kernels::queues::{run_prepared, step};
 use gpunet_host::gpu::EmulatedOptions;
-use gpunet_host::{Batch, Condition, Gpu, GpuChoice, GpuError, NetError, Shape, Task, WaitError};
+use gpunet_host::{
+    Batch, Condition, Gpu, GpuChoice, LaunchError, Shape, SocketError, StreamError, StreamLimit,
+    Task, WaitError,
+};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -41,7 +44,7 @@ fn kernels_and_messages_keep_their_order() {
         let done = queue.post(&exchange).expect("it is queued");
         queue.launch(step, Shape::new(1, 32), (&received,)).expect("it fits");
         done.wait_timeout(deadline()).expect("all arrive");
-        assert!(queue.stream().wait(deadline()).expect("nothing faults"));
+        queue.wait_timeout(deadline()).expect("nothing faults");
         let wanted: Vec<u32> = numbers.iter().map(|number| stepped(stepped(*number))).collect();
         assert_eq!(received.to_vec().expect("all of it"), wanted, "{len} numbers");
     }
@@ -72,7 +75,10 @@ fn batches_of_every_length_run_in_order() {
         batch.send(socket, &words, ..0).expect("there is room");
     }
     let refused = batch.send(socket, &words, ..0).expect_err("it is full");
-    assert!(matches!(refused, NetError::TooManyOperations { possible: 255, .. }), "{refused}");
+    assert!(
+        matches!(refused, StreamError::Limit(StreamLimit::Operations { possible: 255, .. })),
+        "{refused}"
+    );
     queue.post(&batch).expect("it is queued").wait_timeout(deadline()).expect("nothing is sent");
     queue.post(&Batch::new()).expect("nothing").wait_timeout(deadline()).expect("nothing fails");
     let beyond =
@@ -199,7 +205,7 @@ fn a_peer_that_goes_in_the_middle_of_a_batch() {
     assert_eq!(statuses[..40], [Some(Ok(())); 40]);
     assert_eq!(statuses[40], Some(Err(Errno::EPIPE)));
     assert_eq!(statuses[41..], [Some(Err(Errno::ECANCELED)); 59]);
-    assert!(queue.stream().wait(deadline()).expect("nothing faults"));
+    queue.wait_timeout(deadline()).expect("nothing faults");
 }
 
 #[test]
@@ -228,6 +234,9 @@ fn a_graph_runs_again_and_again() {
         }
     }
     graph.wait_launch(21, 20 * MS).expect_err("it was not launched");
+    assert!(graph.is_finished(), "its last launch is done");
+    queue.wait().expect("nothing faults");
+    assert!(queue.is_finished());
 }
 
 #[test]
@@ -246,6 +255,7 @@ fn a_kernel_runs_operations_that_were_prepared() {
     batch.wait(&flags, 0, Condition::GreaterOrEqual, 5).expect("it is there");
     batch.wait(&flags, 1, Condition::Equal, 1).expect("it is there");
     let prepared = queue.prepare(&batch).expect("memory");
+    assert!(!prepared.is_finished(), "no kernel has run them");
     assert!(prepared.statuses().iter().all(|(runs, _)| *runs == 0));
     results.write(0, &[1; 6]).expect("in bounds");
     let launch = net.launch(run_prepared, Shape::new(1, 64), (&prepared, &results, 3_u32));
@@ -337,7 +347,7 @@ fn what_goes_while_operations_are_queued() {
                 drop(net);
                 assert_eq!(done.statuses(), stopped);
                 let gone = queue.post(&batch).expect_err("it has no net");
-                assert!(matches!(gone, NetError::Gone), "{gone}");
+                assert!(matches!(gone, StreamError::Closed(_)), "{gone}");
                 continue;
             }
             2 => {
@@ -351,7 +361,7 @@ fn what_goes_while_operations_are_queued() {
                 drop(done);
                 let later = queue.post(&Batch::new()).expect("it is queued");
                 later.wait_timeout(deadline()).expect("there is nothing to do");
-                assert!(queue.stream().wait(deadline()).expect("nothing faults"));
+                queue.wait_timeout(deadline()).expect("nothing faults");
                 continue;
             }
             // All of it.
@@ -367,7 +377,7 @@ fn what_goes_while_operations_are_queued() {
         // The launch of the queue has ended.
         assert!(eventually(|| net
             .take_back(Handle::NONE)
-            .is_err_and(|error| { !matches!(error, NetError::Busy) })));
+            .is_err_and(|error| { !matches!(error, SocketError::Busy) })));
     }
 }
 
@@ -390,10 +400,13 @@ fn statuses_are_used_again() {
             Err(error) => break error,
         }
     };
-    assert!(matches!(full, NetError::TooManyOperations { possible: 4096, .. }), "{full}");
+    assert!(
+        matches!(full, StreamError::Limit(StreamLimit::Operations { possible: 4096, .. })),
+        "{full}"
+    );
     go.store(0, 1);
     held.wait_timeout(deadline()).expect("it holds");
-    assert!(queue.stream().wait(deadline()).expect("nothing faults"));
+    queue.wait_timeout(deadline()).expect("nothing faults");
     for _ in 0..20 {
         queue
             .post(&batch)
@@ -408,15 +421,15 @@ fn another_gpu_s_streams_and_buffers_are_refused() {
     let net = net();
     let other = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
     let refused = net.queue(&other.stream().expect("a stream")).expect_err("it is elsewhere");
-    assert!(matches!(refused, NetError::Gpu(GpuError::OtherGpu)), "{refused}");
+    assert!(matches!(refused, StreamError::Launch(LaunchError::OtherGpu(_))), "{refused}");
     let (queue, bytes) = (queue(&net), other.buffer::<u8>(4).expect("memory"));
     let refused = queue.send(Handle::NONE, &bytes, ..).expect_err("it is elsewhere");
-    assert!(matches!(refused, NetError::Gpu(GpuError::OtherGpu)), "{refused}");
+    assert!(matches!(refused, StreamError::Launch(LaunchError::OtherGpu(_))), "{refused}");
     // Words in host memory as well: the other GPU would not keep them for this one's kernels.
     let (words, mut batch) = (other.flags::<u64>(1).expect("memory"), Batch::new());
     batch.write(&words, 0, 1).expect("it is there");
     let refused = queue.post(&batch).expect_err("it is elsewhere");
-    assert!(matches!(refused, NetError::Gpu(GpuError::OtherGpu)), "{refused}");
+    assert!(matches!(refused, StreamError::Launch(LaunchError::OtherGpu(_))), "{refused}");
     assert_eq!(words.load(0), 0);
 }
 
@@ -434,7 +447,7 @@ fn an_idle_queue_lets_the_proxy_sleep() {
         .wait_timeout(deadline())
         .expect("it goes");
     far.read_exact(&mut [0; 10]).expect("it arrives");
-    assert!(queue.stream().wait(deadline()).expect("nothing faults"));
+    queue.wait_timeout(deadline()).expect("nothing faults");
     let mut turns = 0;
     let is_idle = || {
         let before = net.statistics().turns;
@@ -449,7 +462,7 @@ fn an_idle_queue_lets_the_proxy_sleep() {
         .wait_timeout(deadline())
         .expect("it goes");
     // But it knows of the socket.
-    assert!(matches!(net.take_back(socket), Err(NetError::Busy)));
+    assert!(matches!(net.take_back(socket), Err(SocketError::Busy)));
     drop(queue);
     assert!(eventually(|| net.take_back(socket).is_ok()));
 }

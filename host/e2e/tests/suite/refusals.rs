@@ -65,7 +65,7 @@ fn an_address_in_use_cannot_be_bound() {
     let refused = net.listen(taken).expect_err("the port is taken");
     assert!(matches!(
         refused,
-        gpunet_host::NetError::Listen { call: "bind" | "listen", errno: Errno::EADDRINUSE, .. }
+        gpunet_host::SocketError::Listen { call: "bind" | "listen", errno: Errno::EADDRINUSE, .. }
     ));
 }
 

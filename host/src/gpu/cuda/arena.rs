@@ -14,10 +14,10 @@ use cudarc::driver::sys::{
 };
 use rustix::io::{FdFlags, fcntl_setfd};
 
-use super::super::GpuError;
 use super::super::backing::Backing;
-use super::super::memory::{Owner, system};
+use super::super::memory::Owner;
 use super::super::window::{AddressRange, Reserved, Window};
+use super::super::{GpuError, MemoryError};
 use super::Cuda;
 use super::context::Context;
 use super::driver::{Failed, call};
@@ -34,7 +34,7 @@ const DESCRIPTOR: CUmemAllocationHandleType =
 const ON_DEVICE: CUmemLocationType = CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
 
 impl Cuda {
-    pub(super) fn shared_window(&self) -> Result<&'static Window, GpuError> {
+    pub(super) fn shared_window(&self) -> Result<&'static Window, MemoryError> {
         self.context.facts.sharing.possible.clone()?;
         self.context.bind()?;
         WINDOW.get(WINDOW_BITS, |bytes| {
@@ -46,10 +46,13 @@ impl Cuda {
         })
     }
 
-    pub(super) fn new_arena(&self, bytes: usize) -> Result<Mapped, GpuError> {
+    pub(super) fn new_arena(&self, bytes: usize) -> Result<Mapped, MemoryError> {
         let refused = |failed| self.memory_error("GPU memory", bytes, failed);
-        let impossible =
-            |why: &str| GpuError::Memory { what: "GPU memory", asked: bytes, why: why.to_owned() };
+        let impossible = |why: &str| MemoryError::Refused {
+            what: "GPU memory",
+            asked: bytes,
+            why: why.to_owned(),
+        };
         if bytes == 0 {
             return Err(impossible("the size must not be 0"));
         }
@@ -80,19 +83,19 @@ impl Cuda {
         Ok(mapped)
     }
 
-    pub(super) fn import(&self, file: OwnedFd, bytes: usize) -> Result<Mapped, GpuError> {
+    pub(super) fn import(&self, file: OwnedFd, bytes: usize) -> Result<Mapped, MemoryError> {
         let refused = |failed: Failed| match failed.code {
             CUresult::CUDA_ERROR_OUT_OF_MEMORY => self.memory_error("GPU memory", bytes, failed),
             // Of other calls this one ends the context; an untrusted descriptor must not.
-            CUresult::CUDA_ERROR_UNKNOWN => GpuError::ForeignMemory { why: failed.line() },
+            CUresult::CUDA_ERROR_UNKNOWN => MemoryError::Foreign(failed.line()),
             _ => match self.context.failed(failed) {
-                GpuError::Driver { .. } => GpuError::ForeignMemory { why: failed.line() },
-                error => error,
+                GpuError::Driver { .. } => MemoryError::Foreign(failed.line()),
+                error => error.into(),
             },
         };
         if bytes == 0 || !bytes.is_multiple_of(GRANULARITY) {
             let why = format!("a size of {bytes} bytes was announced, which no arena has");
-            return Err(GpuError::ForeignMemory { why });
+            return Err(MemoryError::Foreign(why));
         }
         let range = self.shared_window()?.allocate(bytes)?;
         let mut handle = 0;
@@ -106,7 +109,7 @@ impl Cuda {
             Some(device) => check_reach(self.context.ordinal(), device)?,
             None => {
                 let why = "it is no memory of a GPU".to_owned();
-                return Err(GpuError::ForeignMemory { why });
+                return Err(MemoryError::Foreign(why));
             }
         }
         Mapped::new(range, allocation, self.context.clone()).map_err(refused)
@@ -114,20 +117,20 @@ impl Cuda {
 }
 
 /// An error where one device does not reach another's memory.
-fn check_reach(device: i32, memory: i32) -> Result<(), GpuError> {
+fn check_reach(device: i32, memory: i32) -> Result<(), MemoryError> {
     if device == memory {
         return Ok(());
     }
     let (mut from, mut to, mut reaches) = (0, 0, 0);
     // SAFETY: writes one number.
-    unsafe { call!(cuDeviceGet(&mut from, device)) }?;
+    unsafe { call!(cuDeviceGet(&mut from, device)) }.map_err(GpuError::from)?;
     // SAFETY: as above.
-    unsafe { call!(cuDeviceGet(&mut to, memory)) }?;
+    unsafe { call!(cuDeviceGet(&mut to, memory)) }.map_err(GpuError::from)?;
     // SAFETY: as above.
-    unsafe { call!(cuDeviceCanAccessPeer(&mut reaches, from, to)) }?;
+    unsafe { call!(cuDeviceCanAccessPeer(&mut reaches, from, to)) }.map_err(GpuError::from)?;
     if reaches == 0 {
         let why = format!("it is on cuda:{memory}, to which cuda:{device} has no peer access");
-        return Err(GpuError::ForeignMemory { why });
+        return Err(MemoryError::Foreign(why));
     }
     Ok(())
 }
@@ -213,7 +216,7 @@ impl Backing for Mapped {
             .map_err(|failed| self.context.failed(failed))?;
         // SAFETY: the driver has just opened it for us.
         let file = unsafe { OwnedFd::from_raw_fd(file) };
-        fcntl_setfd(&file, FdFlags::CLOEXEC).map_err(|errno| system("fcntl", errno))?;
+        fcntl_setfd(&file, FdFlags::CLOEXEC).map_err(|errno| GpuError::system("fcntl", errno))?;
         Ok(file)
     }
 
@@ -229,13 +232,14 @@ impl Backing for Mapped {
         self.context.copy(|copier| unsafe { copier.write(address, from) })
     }
 
-    fn allow(&self, ordinal: Option<i32>) -> Result<(), GpuError> {
+    fn allow(&self, ordinal: Option<i32>) -> Result<(), MemoryError> {
         let Some(ordinal) = ordinal else {
             return Err(GpuError::Unsupported {
                 what: "memory for the emulated GPU",
                 kind: "CUDA",
                 remedy: "use GPUs of one kind",
-            });
+            }
+            .into());
         };
         if ordinal == self.context.ordinal() {
             return Ok(());
@@ -243,7 +247,7 @@ impl Backing for Mapped {
         self.context.bind()?;
         let device = self.allocation.device().map_err(|failed| self.context.failed(failed))?;
         check_reach(ordinal, device.unwrap_or(ordinal))?;
-        self.open_to(ordinal).map_err(|failed| self.context.failed(failed))
+        Ok(self.open_to(ordinal).map_err(|failed| self.context.failed(failed))?)
     }
 }
 

@@ -9,9 +9,9 @@ use std::ptr;
 
 use cudarc::driver::sys::{CUfunction, CUjitInputType, CUmodule, CUresult};
 
-use super::super::GpuError;
 use super::super::elf::Elf;
 use super::super::image::{C_ABI_MARK, check_c_abi};
+use super::super::{GpuError, LoadError};
 use super::driver::{self, Failed, call};
 use super::facts::Facts;
 use super::image::{ABI_MARK, LIBRARY_MARK, check_words};
@@ -27,9 +27,9 @@ pub(super) fn load(
     bytes: &[u8],
     is_cubin: bool,
     facts: &Facts,
-) -> Result<CUmodule, GpuError> {
+) -> Result<CUmodule, LoadError> {
     if let Some(symbol) = LISTING.into_iter().find(|symbol| !driver::has(symbol)) {
-        return Err(GpuError::DriverTooOld { symbol });
+        return Err(GpuError::DriverTooOld { symbol }.into());
     }
     if !is_cubin {
         // Nobody but the driver can look inside. One that is relocatable does not load, or its kernels, which
@@ -68,7 +68,7 @@ fn load_linked(bytes: &[u8]) -> Result<CUmodule, Failed> {
 }
 
 /// Compares the versions that a loaded module carries with this program's.
-pub(super) fn check_marks(name: &str, module: CUmodule) -> Result<(), GpuError> {
+pub(super) fn check_marks(name: &str, module: CUmodule) -> Result<(), LoadError> {
     let library = words::<4>(module, LIBRARY_MARK)?;
     if let Some(found) = library {
         check_words(name, found)?;
@@ -85,7 +85,7 @@ pub(super) fn check_marks(name: &str, module: CUmodule) -> Result<(), GpuError> 
 }
 
 /// A variable of a module, if it has one of that name and size. No kernel runs.
-fn words<const N: usize>(module: CUmodule, name: &str) -> Result<Option<[u32; N]>, GpuError> {
+fn words<const N: usize>(module: CUmodule, name: &str) -> Result<Option<[u32; N]>, LoadError> {
     let symbol = std::ffi::CString::new(name).unwrap_or_default();
     let (mut address, mut bytes) = (0, 0);
     // SAFETY: writes an address and a size; the name is a C string.
@@ -105,7 +105,7 @@ fn words<const N: usize>(module: CUmodule, name: &str) -> Result<Option<[u32; N]
 }
 
 /// A module's kernels. Asking for one loads it, where the driver does that late.
-pub(super) fn functions(module: CUmodule) -> Result<Vec<(String, CUfunction)>, GpuError> {
+pub(super) fn functions(module: CUmodule) -> Result<Vec<(String, CUfunction)>, LoadError> {
     let mut count = 0;
     // SAFETY: writes one number.
     unsafe { call!(cuModuleGetFunctionCount(&mut count, module)) }?;

@@ -15,10 +15,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use cudarc::driver::sys::{CUcontext, CUdevice, CUmemRangeHandleType, CUpointer_attribute};
 
-use super::super::launch::Shape;
+use super::super::launch::{Shape, too_much_shared};
 use super::super::ledger::{Ledger, Ticket};
 use super::super::memory::{Given, Owner};
-use super::super::{GpuError, KernelError, LaunchSpec, deferred_free};
+use super::super::{GpuError, KernelError, LaunchError, LaunchSpec, OpenError, deferred_free};
 use super::copier::Copier;
 use super::driver::{self, Failed, call};
 use super::facts::Facts;
@@ -95,7 +95,7 @@ unsafe impl Sync for Context {}
 
 impl Context {
     /// The context of a device; the same one as long as anyone has it.
-    pub(super) fn open(ordinal: i32) -> Result<Arc<Self>, GpuError> {
+    pub(super) fn open(ordinal: i32) -> Result<Arc<Self>, OpenError> {
         driver::find()?;
         // Before the driver reads the environment.
         let queues = queues::count();
@@ -113,12 +113,12 @@ impl Context {
         Ok(context)
     }
 
-    fn new(ordinal: i32) -> Result<Self, GpuError> {
+    fn new(ordinal: i32) -> Result<Self, OpenError> {
         let mut count = 0;
         // SAFETY: writes one number.
         unsafe { call!(cuDeviceGetCount(&mut count)) }.map_err(Failed::no_device)?;
         if !(0..count).contains(&ordinal) {
-            return Err(GpuError::UnknownOrdinal { ordinal, count });
+            return Err(OpenError::UnknownOrdinal { ordinal, count });
         }
         let mut device = 0;
         // SAFETY: writes one number.
@@ -129,7 +129,7 @@ impl Context {
         unsafe { call!(cuDevicePrimaryCtxRetain(&mut context, device)) }.map_err(|failed| {
             // A kernel of this process faulted before.
             if failed.kills_context() {
-                GpuError::ContextLost { cause: failed.line() }
+                GpuError::ContextLost { cause: failed.line() }.into()
             } else {
                 failed.no_device()
             }
@@ -281,21 +281,17 @@ impl Context {
         &self,
         state: &State,
         spec: &LaunchSpec<'_>,
-    ) -> Result<(Kernel, Shape), GpuError> {
+    ) -> Result<(Kernel, Shape), LaunchError> {
         let loaded = state
             .modules
             .get(&*spec.module)
-            .ok_or_else(|| GpuError::ModuleNotLoaded { module: spec.module.to_string() })?;
+            .ok_or_else(|| LaunchError::NotLoaded(spec.module.to_string()))?;
         let kernel = loaded.kernel(&spec.module, &spec.kernel, spec.block.count())?.clone();
         kernel.check_parameters(&spec.kernel, &spec.params)?;
         let shape = spec.shape(kernel.max_threads.min(self.facts.max_threads))?;
         let shared = u64::from(spec.shared_bytes) + u64::from(kernel.static_shared);
         if shared > u64::from(self.facts.max_shared) {
-            return Err(GpuError::TooMuchShared {
-                kernel: spec.kernel.to_string(),
-                asked: shared,
-                possible: self.facts.max_shared,
-            });
+            return Err(too_much_shared(&spec.kernel, shared, self.facts.max_shared));
         }
         Ok((kernel, shape))
     }
@@ -305,7 +301,7 @@ impl Context {
         &self,
         state: &State,
         spec: &LaunchSpec<'_>,
-    ) -> Result<(Kernel, Shape, u32), GpuError> {
+    ) -> Result<(Kernel, Shape, u32), LaunchError> {
         let (kernel, shape) = self.kernel_of(state, spec)?;
         let mut resident = 0;
         // SAFETY: writes one number; the function belongs to a loaded module.

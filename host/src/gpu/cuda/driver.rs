@@ -6,7 +6,7 @@ use std::ffi::{CStr, c_char};
 
 use cudarc::driver::sys::{self, CUresult};
 
-use super::super::GpuError;
+use super::super::{GpuError, LoadError, OpenError};
 
 /// Every driver function this backend calls. The bindings look each one up at its first call and
 /// panic when it is missing, so all are looked up when the GPU is opened.
@@ -139,7 +139,7 @@ impl Failed {
     }
 
     /// For a call that fails while a device is opened.
-    pub(super) fn no_device(self) -> GpuError {
+    pub(super) fn no_device(self) -> OpenError {
         let remedy = match self.code {
             CUresult::CUDA_ERROR_NO_DEVICE => {
                 "no GPU is visible, look at nvidia-smi and CUDA_VISIBLE_DEVICES"
@@ -156,13 +156,19 @@ impl Failed {
             CUresult::CUDA_ERROR_OUT_OF_MEMORY => "other programs fill its memory",
             _ => "look whether nvidia-smi works, or use the emulated GPU",
         };
-        GpuError::NoDevice { call: self.call, name: self.name(), text: self.text(), remedy }
+        OpenError::NoDevice { call: self.call, name: self.name(), text: self.text(), remedy }
     }
 }
 
 impl From<Failed> for GpuError {
     fn from(failed: Failed) -> Self {
         Self::Driver { call: failed.call, name: failed.name(), text: failed.text() }
+    }
+}
+
+impl From<Failed> for LoadError {
+    fn from(failed: Failed) -> Self {
+        Self::Gpu(failed.into())
     }
 }
 
@@ -176,19 +182,19 @@ fn text_of(ask: impl FnOnce(*mut *const c_char) -> CUresult) -> Option<String> {
 }
 
 /// Looks for the library and its functions.
-pub(super) fn find() -> Result<(), GpuError> {
+pub(super) fn find() -> Result<(), OpenError> {
     // SAFETY: loads the driver's library, whose initialisers are trusted like the system's.
     if !unsafe { sys::is_culib_present() } {
-        return Err(GpuError::NoDriver);
+        return Err(OpenError::NoDriver);
     }
     match SYMBOLS.iter().find(|symbol| !has(symbol)) {
-        Some(symbol) => Err(GpuError::DriverTooOld { symbol }),
+        Some(symbol) => Err(GpuError::DriverTooOld { symbol }.into()),
         None => Ok(()),
     }
 }
 
 /// Starts it, once it was found.
-pub(super) fn start() -> Result<(), GpuError> {
+pub(super) fn start() -> Result<(), OpenError> {
     // SAFETY: takes a number only.
     unsafe { call!(cuInit(0)) }.map_err(Failed::no_device)
 }

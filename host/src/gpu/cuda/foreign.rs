@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::{CUfunction, CUfunction_attribute, CUfunctionLoadingState};
 
-use super::super::{Dim3, GpuError, LaunchSpec};
+use super::super::{Dim3, GpuError, LaunchSpec, LoadError, StreamError};
 use super::context::{Context, lock};
 use super::driver::{self, Failed, call};
 use super::module::{reserve_stacks, reserved_stack};
@@ -23,9 +23,9 @@ pub(super) unsafe fn check(
     context: &Context,
     function: CUfunction,
     (grid, block, shared_bytes): (Dim3, Dim3, u32),
-) -> Result<(), GpuError> {
+) -> Result<(), StreamError> {
     if let Some(symbol) = LOADING.into_iter().find(|symbol| !driver::has(symbol)) {
-        return Err(GpuError::DriverTooOld { symbol });
+        return Err(GpuError::DriverTooOld { symbol }.into());
     }
     context.bind()?;
     let failed = |failed| context.failed(failed);
@@ -34,7 +34,7 @@ pub(super) unsafe fn check(
     let name = name(function).map_err(failed)?;
     let wait = |running| match running {
         0 => Ok(()),
-        running => Err(GpuError::LoadWhileRunning { module: name.clone(), running }),
+        running => Err(LoadError::WhileRunning { module: name.clone(), running }),
     };
     let mut loading = CUfunctionLoadingState::CU_FUNCTION_LOADING_STATE_LOADED;
     // SAFETY: writes one number.
@@ -79,7 +79,7 @@ pub(super) unsafe fn check(
     }
     .map_err(failed)?;
     let possible = u32::try_from(resident).unwrap_or(0) * context.facts.multiprocessors;
-    state.ledger.fits_beside(&name, shape.blocks, possible)
+    Ok(state.ledger.fits_beside(&name, shape.blocks, possible)?)
 }
 
 /// A function's name, as its compiler gave it.

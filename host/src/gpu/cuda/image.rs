@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use gpunet_device::abi::ABI;
 
-use super::super::GpuError;
+use super::super::LoadError;
 use super::super::image::{C_ABI_MARK, check_c_abi};
 
 /// The name under which an image of kernels carries the version it was built for.
@@ -98,7 +98,7 @@ fn name_of(line: &str) -> &str {
 }
 
 /// Compares an image's version with this program's. What is no PTX is left to the driver to refuse.
-pub(super) fn check_abi(module: &str, ptx: &str, mark: &str) -> Result<(), GpuError> {
+pub(super) fn check_abi(module: &str, ptx: &str, mark: &str) -> Result<(), LoadError> {
     if !ptx.contains(".version") {
         return Ok(());
     }
@@ -107,12 +107,12 @@ pub(super) fn check_abi(module: &str, ptx: &str, mark: &str) -> Result<(), GpuEr
         Some(found) => describe(found),
         None => "it does not say which".to_owned(),
     };
-    Err(GpuError::AbiMismatch { module: module.to_owned(), expected: describe(ABI), found })
+    Err(version_error(module, &found))
 }
 
 /// The same of an image of any language: what it says of itself must fit, and if it calls the library it
 /// says something. One that has a device library inside is for the same version of that.
-pub(super) fn check_marks(image: &str, ptx: &str) -> Result<(), GpuError> {
+pub(super) fn check_marks(image: &str, ptx: &str) -> Result<(), LoadError> {
     if declaration(ptx, LIBRARY_MARK).is_some() {
         check_abi(image, ptx, LIBRARY_MARK)?;
     }
@@ -127,15 +127,19 @@ pub(super) fn check_marks(image: &str, ptx: &str) -> Result<(), GpuError> {
 }
 
 /// What is wrong with four words of an image that are to be those of this program.
-pub(super) fn check_words(image: &str, found: [u32; 4]) -> Result<(), GpuError> {
+pub(super) fn check_words(image: &str, found: [u32; 4]) -> Result<(), LoadError> {
     match found == ABI {
         true => Ok(()),
-        false => Err(GpuError::AbiMismatch {
-            module: image.to_owned(),
-            expected: describe(ABI),
-            found: describe(found),
-        }),
+        false => Err(version_error(image, &describe(found))),
     }
+}
+
+fn version_error(module: &str, found: &str) -> LoadError {
+    let expected = describe(ABI);
+    LoadError::Version(format!(
+        "module '{module}' was built for another version of gpunet-device ({found}, this program has \
+         {expected}): build both from one source"
+    ))
 }
 
 /// The line that declares a variable.
@@ -266,7 +270,7 @@ mod tests {
         check(".extern .func (.param .b32 r) vprintf\n(\n)\n;\n").unwrap();
         let error = check(&format!("{}{calls}", mark(".global", "7, 3"))).unwrap_err().to_string();
         assert!(error.contains("(7.3, this program has 1."), "{error}");
-        assert!(matches!(check(calls), Err(GpuError::CAbiMismatch { .. })));
+        assert!(matches!(check(calls), Err(LoadError::Version(_))));
         // With a device library inside.
         let [a, b, c, d] = ABI;
         let inside = |version| {
@@ -275,7 +279,7 @@ mod tests {
             check(&format!("{}{library}", mark(".global", "1")))
         };
         inside(b).unwrap();
-        assert!(matches!(inside(b + 1), Err(GpuError::AbiMismatch { .. })));
+        assert!(matches!(inside(b + 1), Err(LoadError::Version(_))));
         assert!(check_words("i", ABI).is_ok() && check_words("i", [a, b + 1, c, d]).is_err());
     }
 

@@ -5,7 +5,8 @@ use std::ptr;
 
 use cudarc::driver::sys::{CUjit_option, CUjitInputType, CUlinkState, CUmodule, CUresult};
 
-use super::super::GpuError;
+use super::super::LoadError;
+use super::super::image::wrong_architecture;
 use super::super::library::LIBRARY;
 use super::driver::{Failed, call};
 use super::facts::Facts;
@@ -26,11 +27,10 @@ pub(super) struct Input {
 }
 
 impl Input {
-    pub(super) fn ptx(label: &'static CStr, module: &str, text: &str) -> Result<Self, GpuError> {
-        let text = CString::new(text).map_err(|_| GpuError::ModuleRefused {
-            module: module.to_owned(),
-            name: "no PTX".to_owned(),
-            log: "it holds a zero byte".to_owned(),
+    pub(super) fn ptx(label: &'static CStr, module: &str, text: &str) -> Result<Self, LoadError> {
+        let text = CString::new(text).map_err(|_| {
+            let why = "does not load: no PTX: it holds a zero byte";
+            LoadError::Refused(format!("module '{module}' {why}"))
         })?;
         let kind = CUjitInputType::CU_JIT_INPUT_PTX;
         Ok(Self { label, kind, bytes: text.into_bytes_with_nul(), most_registers: None })
@@ -48,7 +48,7 @@ impl Input {
 }
 
 /// The device library for a link, as far as names in `text` reach it, or all of it.
-pub(super) fn library(module: &str, text: Option<&str>) -> Result<Input, GpuError> {
+pub(super) fn library(module: &str, text: Option<&str>) -> Result<Input, LoadError> {
     let library = LIBRARY.text()?;
     check_abi(LIBRARY.name, &library, LIBRARY_MARK)?;
     let wanted = text.map_or_else(|| library.clone(), |text| reached(&library, text));
@@ -68,7 +68,7 @@ impl Drop for Link {
 }
 
 /// Has the driver compile images and link them.
-pub(super) fn link(name: &str, images: &[Input], facts: &Facts) -> Result<CUmodule, GpuError> {
+pub(super) fn link(name: &str, images: &[Input], facts: &Facts) -> Result<CUmodule, LoadError> {
     let mut log = vec![0_u8; LOG_BYTES];
     let mut options =
         [CUjit_option::CU_JIT_ERROR_LOG_BUFFER, CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
@@ -117,21 +117,18 @@ pub(super) fn link(name: &str, images: &[Input], facts: &Facts) -> Result<CUmodu
 }
 
 /// Why the driver did not take an image, with what its compiler or linker said.
-pub(super) fn refused(name: &str, failed: Failed, log: &str, facts: &Facts) -> GpuError {
+pub(super) fn refused(name: &str, failed: Failed, log: &str, facts: &Facts) -> LoadError {
     let missing = missing(log);
     if !missing.is_empty() {
-        return GpuError::MissingSymbols { image: name.to_owned(), symbols: missing.join(", ") };
+        return LoadError::MissingSymbols { image: name.to_owned(), symbols: missing.join(", ") };
     }
     if failed.code == CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU {
         let (major, minor) = facts.compute_capability;
         let architecture = format!("sm_{major}{minor}");
-        return GpuError::WrongArchitecture { image: name.to_owned(), architecture };
+        return wrong_architecture(name, &architecture);
     }
     let lines: Vec<&str> = log.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let log = lines.iter().take(3).copied().collect::<Vec<_>>().join("; ");
-    GpuError::ModuleRefused {
-        module: name.to_owned(),
-        name: failed.name(),
-        log: if log.is_empty() { failed.text() } else { log },
-    }
+    let log = if log.is_empty() { failed.text() } else { log };
+    LoadError::Refused(format!("module '{name}' does not load: {}: {log}", failed.name()))
 }

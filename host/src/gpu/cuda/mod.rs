@@ -49,7 +49,8 @@ use super::memory::{Given, Mapping, Owner};
 use super::stream::StreamBackend;
 use super::{
     Arena, ArenaWindow, Backend, DeviceMemory, Dim3, GpuError, GpuInfo, GpuKind, HostMemory, Image,
-    KernelError, KernelNeeds, LaunchSpec, Module, RemoteWrites, Running,
+    KernelError, KernelNeeds, LaunchError, LaunchSpec, LoadError, MemoryError, Module, OpenError,
+    RemoteWrites, Running, StreamError,
 };
 use context::{Context, Flight, State, lock};
 use copier::Copier;
@@ -68,21 +69,21 @@ pub(super) struct Cuda {
 
 impl Cuda {
     /// Whether what is to be loaded is there already; if not, it may be loaded now.
-    fn is_loaded(&self, state: &mut State, name: &str, origin: &Origin) -> Result<bool, GpuError> {
+    fn is_loaded(&self, state: &mut State, name: &str, origin: &Origin) -> Result<bool, LoadError> {
         if let Some(loaded) = state.modules.get(name) {
             return match loaded.origin == *origin {
                 true => Ok(true),
-                false => Err(GpuError::ModuleConflict { module: name.to_owned() }),
+                false => Err(LoadError::Conflict(name.to_owned())),
             };
         }
         self.context.reap(state);
         match state.ledger.running() {
             0 => Ok(false),
-            running => Err(GpuError::LoadWhileRunning { module: name.to_owned(), running }),
+            running => Err(LoadError::WhileRunning { module: name.to_owned(), running }),
         }
     }
 
-    pub(super) fn open(ordinal: i32, reason: String) -> Result<Self, GpuError> {
+    pub(super) fn open(ordinal: i32, reason: String) -> Result<Self, OpenError> {
         let context = Context::open(ordinal)?;
         let facts = context.facts.clone();
         let info = GpuInfo {
@@ -100,12 +101,12 @@ impl Cuda {
     }
 
     /// Says how much there is when there is not enough.
-    fn memory_error(&self, what: &'static str, asked: usize, failed: Failed) -> GpuError {
+    fn memory_error(&self, what: &'static str, asked: usize, failed: Failed) -> MemoryError {
         match self.context.failed(failed) {
             GpuError::Driver { call, name, text } => {
-                GpuError::Memory { what, asked, why: format!("{call}: {name} ({text})") }
+                MemoryError::Refused { what, asked, why: format!("{call}: {name} ({text})") }
             }
-            error => error,
+            error => error.into(),
         }
     }
 }
@@ -115,7 +116,7 @@ impl Backend for Cuda {
         &self.info
     }
 
-    fn load(&self, module: &Module) -> Result<(), GpuError> {
+    fn load(&self, module: &Module) -> Result<(), LoadError> {
         let text = module.text()?;
         self.context.bind()?;
         let mut state = lock(&self.context.state);
@@ -130,7 +131,7 @@ impl Backend for Cuda {
         &self,
         name: &str,
         image: &Image,
-    ) -> Result<BTreeMap<String, ImageKernel>, GpuError> {
+    ) -> Result<BTreeMap<String, ImageKernel>, LoadError> {
         let origin = Origin::of(name, image)?;
         self.context.bind()?;
         let mut state = lock(&self.context.state);
@@ -151,12 +152,10 @@ impl Backend for Cuda {
         image: &str,
         kernel: &str,
         threads: u32,
-    ) -> Result<Option<usize>, GpuError> {
+    ) -> Result<Option<usize>, LaunchError> {
         let state = lock(&self.context.state);
-        let loaded = state
-            .modules
-            .get(image)
-            .ok_or_else(|| GpuError::ModuleNotLoaded { module: image.to_owned() })?;
+        let loaded =
+            state.modules.get(image).ok_or_else(|| LaunchError::NotLoaded(image.to_owned()))?;
         let kernel = loaded.kernel(image, kernel, threads.into())?;
         Ok(Some(kernel.function.expose_provenance()))
     }
@@ -165,7 +164,7 @@ impl Backend for Cuda {
         lock(&self.context.state).modules.get(module).map_or_else(Vec::new, Loaded::needs)
     }
 
-    fn host_memory(&self, bytes: usize) -> Result<HostMemory, GpuError> {
+    fn host_memory(&self, bytes: usize) -> Result<HostMemory, MemoryError> {
         self.context.bind()?;
         let pages = Mapping::new("host memory", bytes)?;
         let start = pages.as_ptr().cast::<c_void>();
@@ -181,10 +180,10 @@ impl Backend for Cuda {
         result.map(|()| memory).map_err(|failed| self.memory_error("host memory", bytes, failed))
     }
 
-    fn device_memory(&self, bytes: usize) -> Result<DeviceMemory, GpuError> {
+    fn device_memory(&self, bytes: usize) -> Result<DeviceMemory, MemoryError> {
         if bytes == 0 {
             let why = "the size must not be 0".to_owned();
-            return Err(GpuError::Memory { what: "GPU memory", asked: 0, why });
+            return Err(MemoryError::Refused { what: "GPU memory", asked: 0, why });
         }
         self.context.bind()?;
         let mut address = 0;
@@ -227,15 +226,15 @@ impl Backend for Cuda {
         self.context.facts.sharing.possible.clone()
     }
 
-    fn arena_window(&self) -> Result<ArenaWindow, GpuError> {
+    fn arena_window(&self) -> Result<ArenaWindow, MemoryError> {
         self.shared_window().map(|window| window.whole())
     }
 
-    fn arena(&self, bytes: usize) -> Result<Arena, GpuError> {
+    fn arena(&self, bytes: usize) -> Result<Arena, MemoryError> {
         self.new_arena(bytes).map(Arena::new)
     }
 
-    fn import_arena(&self, file: OwnedFd, bytes: usize) -> Result<Arena, GpuError> {
+    fn import_arena(&self, file: OwnedFd, bytes: usize) -> Result<Arena, MemoryError> {
         self.import(file, bytes).map(Arena::new)
     }
 
@@ -253,11 +252,11 @@ impl Backend for Cuda {
         Some(self.context.ordinal())
     }
 
-    fn stream(&self, raw: Option<usize>) -> Result<Arc<dyn StreamBackend>, GpuError> {
+    fn stream(&self, raw: Option<usize>) -> Result<Arc<dyn StreamBackend>, StreamError> {
         Ok(Arc::new(ordered::OrderedStream::new(&self.context, raw)?))
     }
 
-    fn check_beside(&self, spec: &LaunchSpec<'_>) -> Result<(), GpuError> {
+    fn check_beside(&self, spec: &LaunchSpec<'_>) -> Result<(), LaunchError> {
         self.context.bind()?;
         let mut state = lock(&self.context.state);
         self.context.reap(&mut state);
@@ -269,13 +268,13 @@ impl Backend for Cuda {
         &self,
         function: usize,
         shape: (Dim3, Dim3, u32),
-    ) -> Result<(), GpuError> {
+    ) -> Result<(), StreamError> {
         let function = ptr::with_exposed_provenance_mut(function);
         // SAFETY: the caller's promise.
         unsafe { foreign::check(&self.context, function, shape) }
     }
 
-    fn launch(&self, mut spec: LaunchSpec<'_>) -> Result<Running, GpuError> {
+    fn launch(&self, mut spec: LaunchSpec<'_>) -> Result<Running, LaunchError> {
         let context = &self.context;
         context.bind()?;
         let mut state = lock(&context.state);
@@ -285,7 +284,7 @@ impl Backend for Cuda {
         let Some(lane) = state.spare.pop() else {
             // There is one for each kernel that the ledger admits, but for those that faulted.
             state.ledger.retire(ticket);
-            return Err(state.ledger.too_many(&spec.kernel));
+            return Err(state.ledger.too_many());
         };
         let mut params: Vec<*mut c_void> =
             spec.params.iter_mut().map(|bytes| bytes.as_mut_ptr().cast()).collect();
@@ -310,7 +309,7 @@ impl Backend for Cuda {
         if let Err(failed) = launched {
             state.ledger.retire(ticket);
             state.spare.push(lane);
-            return Err(context.failed(failed));
+            return Err(context.failed(failed).into());
         }
         let marked = lane.mark();
         let flight = Arc::new(Flight::new(spec.kernel.to_string(), ticket, lane));

@@ -17,7 +17,7 @@ use std::ptr;
 use cudarc::driver::sys::{CUfunction, CUfunction_attribute, CUlimit, CUmodule};
 
 use super::super::image::check_sizes;
-use super::super::{GpuError, GpuKind, Image, KernelNeeds, Module};
+use super::super::{GpuKind, Image, KernelNeeds, LaunchError, LoadError, Module};
 use super::binary;
 use super::driver::{self, Failed, call};
 use super::facts::Facts;
@@ -69,13 +69,13 @@ unsafe impl Send for Loaded {}
 
 impl Loaded {
     /// Compiles and checks; no kernel may run, and the context must be current.
-    pub(super) fn new(module: &Module, text: &str, facts: &Facts) -> Result<Self, GpuError> {
+    pub(super) fn new(module: &Module, text: &str, facts: &Facts) -> Result<Self, LoadError> {
         check_abi(module.name, text, ABI_MARK)?;
         Self::with(Origin::Module(module.ptx), |loaded| loaded.link(module.name, text, facts))
     }
 
     /// The same of an image that was compiled elsewhere.
-    pub(super) fn from_image(name: &str, image: &Image, facts: &Facts) -> Result<Self, GpuError> {
+    pub(super) fn from_image(name: &str, image: &Image, facts: &Facts) -> Result<Self, LoadError> {
         let origin = Origin::of(name, image)?;
         match image {
             Image::Ptx(text) => {
@@ -101,8 +101,8 @@ impl Loaded {
 
     fn with(
         origin: Origin,
-        load: impl FnOnce(&mut Self) -> Result<(), GpuError>,
-    ) -> Result<Self, GpuError> {
+        load: impl FnOnce(&mut Self) -> Result<(), LoadError>,
+    ) -> Result<Self, LoadError> {
         let mut loaded = Self { origin, modules: Vec::new(), kernels: BTreeMap::new() };
         match load(&mut loaded) {
             Ok(()) => Ok(loaded),
@@ -134,13 +134,13 @@ impl Loaded {
         module: &str,
         kernel: &str,
         threads: u128,
-    ) -> Result<&Kernel, GpuError> {
+    ) -> Result<&Kernel, LaunchError> {
         let compilations = self.kernels.get(kernel);
         let fitting = compilations.and_then(|all| {
             let fits = |kernel: &&Kernel| u128::from(kernel.max_threads) >= threads;
             all.iter().find(fits).or(all.last())
         });
-        fitting.ok_or_else(|| GpuError::UnknownKernel {
+        fitting.ok_or_else(|| LaunchError::UnknownKernel {
             module: module.to_owned(),
             kernel: kernel.to_owned(),
             known: self.kernels.keys().cloned().collect::<Vec<_>>().join(", "),
@@ -160,7 +160,7 @@ impl Loaded {
             .collect()
     }
 
-    fn link(&mut self, name: &str, text: &str, facts: &Facts) -> Result<(), GpuError> {
+    fn link(&mut self, name: &str, text: &str, facts: &Facts) -> Result<(), LoadError> {
         let mut images = Vec::new();
         if calls_library(text) {
             images.push(library(name, Some(text))?);
@@ -181,12 +181,12 @@ impl Loaded {
         self.reserve_stacks()
     }
 
-    fn reserve_stacks(&self) -> Result<(), GpuError> {
+    fn reserve_stacks(&self) -> Result<(), LoadError> {
         reserve_stacks(self.kernels.values().flatten().map(|kernel| kernel.stack).max())?;
         Ok(())
     }
 
-    fn inspect(&mut self, module: CUmodule, text: &str, max_shared: u32) -> Result<(), GpuError> {
+    fn inspect(&mut self, module: CUmodule, text: &str, max_shared: u32) -> Result<(), LoadError> {
         for (entry, parameters) in entries(text) {
             let symbol = CString::new(entry).unwrap_or_default();
             let mut function = ptr::null_mut();
@@ -235,7 +235,11 @@ impl Kernel {
     }
 
     /// The driver would read as many bytes as the PTX says, whatever was given.
-    pub(super) fn check_parameters(&self, name: &str, given: &[Box<[u8]>]) -> Result<(), GpuError> {
+    pub(super) fn check_parameters(
+        &self,
+        name: &str,
+        given: &[Box<[u8]>],
+    ) -> Result<(), LaunchError> {
         self.parameters.as_ref().map_or(Ok(()), |expected| check_sizes(name, expected, given))
     }
 }
@@ -276,16 +280,13 @@ fn parameters(function: CUfunction) -> Option<Vec<usize>> {
 
 impl Origin {
     /// That of an image for CUDA.
-    pub(super) fn of(name: &str, image: &Image) -> Result<Self, GpuError> {
+    pub(super) fn of(name: &str, image: &Image) -> Result<Self, LoadError> {
         match image {
             Image::Ptx(text) => Ok(Self::Image(text.as_bytes().into())),
             Image::Cubin(bytes) | Image::Fatbin(bytes) => Ok(Self::Image(bytes.as_slice().into())),
-            Image::SharedObject(_) | Image::Functions(_) => Err(GpuError::WrongImage {
-                image: name.to_owned(),
-                given: image.kind(),
-                kind: GpuKind::Cuda,
-                wanted: "PTX, a cubin or a fatbin",
-            }),
+            Image::SharedObject(_) | Image::Functions(_) => {
+                Err(image.wrong_kind(name, GpuKind::Cuda, "PTX, a cubin or a fatbin"))
+            }
         }
     }
 }

@@ -18,7 +18,7 @@ use super::super::ledger::Ticket;
 use super::super::stream::{
     GraphBackend, Held, MAX_WAITING, StreamBackend, StreamKernel, Submitted, check_waiting,
 };
-use super::super::{GpuError, KernelError};
+use super::super::{GpuError, KernelError, LaunchError, StreamError, StreamLimit};
 use super::context::{Context, State, lock};
 use super::driver::{Failed, call};
 use super::mark::{Mark, PROGRAM_STREAMS, SpareStream};
@@ -28,7 +28,7 @@ use super::module::Kernel;
 const KERNELS_A_MARK: usize = 64;
 
 /// One of those that have no work, or a new one while no kernel runs.
-fn spare_stream(context: &Context) -> Result<SpareStream, GpuError> {
+fn spare_stream(context: &Context) -> Result<SpareStream, StreamError> {
     let mut state = lock(&context.state);
     context.reap(&mut state);
     for at in 0..state.program_streams.len() {
@@ -38,8 +38,8 @@ fn spare_stream(context: &Context) -> Result<SpareStream, GpuError> {
         }
     }
     match state.ledger.running() {
-        0 => SpareStream::new().map_err(|failed| context.failed(failed)),
-        running => Err(GpuError::StreamWhileRunning { running, possible: PROGRAM_STREAMS }),
+        0 => Ok(SpareStream::new().map_err(|failed| context.failed(failed))?),
+        running => Err(StreamLimit::WhileRunning { running, possible: PROGRAM_STREAMS }.into()),
     }
 }
 
@@ -104,7 +104,7 @@ unsafe impl Sync for Inner {}
 
 impl OrderedStream {
     /// A new one, or that of the program.
-    pub(super) fn new(context: &Arc<Context>, raw: Option<usize>) -> Result<Self, GpuError> {
+    pub(super) fn new(context: &Arc<Context>, raw: Option<usize>) -> Result<Self, StreamError> {
         context.bind()?;
         let failed = |failed| context.failed(failed);
         let SpareStream { stream, mark } = match raw {
@@ -119,7 +119,8 @@ impl OrderedStream {
                         what: "a stream of another context",
                         kind: "CUDA",
                         remedy: "make it in the device's primary context, as the CUDA runtime does",
-                    });
+                    }
+                    .into());
                 }
                 SpareStream { stream, mark: Arc::new(Mark::new().map_err(failed)?) }
             }
@@ -153,8 +154,8 @@ impl Inner {
     fn put(
         &self,
         kernels: usize,
-        put: impl FnOnce(&State) -> Result<(), GpuError>,
-    ) -> Result<Submitted, GpuError> {
+        put: impl FnOnce(&State) -> Result<(), StreamError>,
+    ) -> Result<Submitted, StreamError> {
         let context = &self.context;
         context.bind()?;
         let failed = |failed| context.failed(failed);
@@ -172,7 +173,9 @@ impl Inner {
         let outcome = put(&state);
         // Also behind a part of it.
         let marked = self.mark.record(self.stream).and_then(|()| waiting.add(kernels, self.stream));
-        outcome.and(marked.map_err(failed)).map(|()| Submitted::Queued)
+        outcome?;
+        marked.map_err(failed)?;
+        Ok(Submitted::Queued)
     }
 
     /// Whether the ledger knows of the stream's work.
@@ -198,7 +201,7 @@ impl Inner {
         Ok(())
     }
 
-    fn launch(&self, state: &State, kernel: &StreamKernel) -> Result<(), GpuError> {
+    fn launch(&self, state: &State, kernel: &StreamKernel) -> Result<(), StreamError> {
         // Whether it fits the GPU was asked when it was made (`check`).
         let (function, _) = self.context.kernel_of(state, &kernel.spec)?;
         let (mut bytes, spec) = (kernel.spec.params.clone(), &kernel.spec);
@@ -221,19 +224,19 @@ impl Inner {
                 ptr::null_mut(),
             ))
         }
-        .map_err(|failed| self.context.failed(failed))
+        .map_err(|failed| self.context.failed(failed).into())
     }
 }
 
 impl StreamBackend for OrderedStream {
-    fn check(&self, kernel: &StreamKernel) -> Result<(), GpuError> {
+    fn check(&self, kernel: &StreamKernel) -> Result<(), LaunchError> {
         self.0.context.bind()?;
         let state = lock(&self.0.context.state);
         let (_, Shape { blocks, .. }, possible) = self.0.context.fits(&state, &kernel.spec)?;
         state.ledger.fits_alone(&kernel.spec.kernel, blocks, possible)
     }
 
-    fn submit(&self, kernels: &[StreamKernel]) -> Result<Submitted, GpuError> {
+    fn submit(&self, kernels: &[StreamKernel]) -> Result<Submitted, StreamError> {
         if kernels.is_empty() {
             return Ok(Submitted::Queued);
         }
@@ -246,7 +249,7 @@ impl StreamBackend for OrderedStream {
         self.0.context.is_stream_done(&self.0.mark)
     }
 
-    fn graph(&self, kernels: &[StreamKernel]) -> Result<Box<dyn GraphBackend>, GpuError> {
+    fn graph(&self, kernels: &[StreamKernel]) -> Result<Box<dyn GraphBackend>, LaunchError> {
         self.0.context.bind()?;
         let graph = Graph::new(&self.0, kernels)?;
         Ok(Box::new(graph))
@@ -257,7 +260,7 @@ impl StreamBackend for OrderedStream {
         self.0.mark()
     }
 
-    fn hold(&self) -> Result<Held, GpuError> {
+    fn hold(&self) -> Result<Held, StreamError> {
         let context = &self.0.context;
         context.bind()?;
         let mut state = lock(&context.state);
@@ -326,7 +329,7 @@ impl Drop for Draft {
 }
 
 impl Graph {
-    fn new(stream: &Arc<Inner>, kernels: &[StreamKernel]) -> Result<Self, GpuError> {
+    fn new(stream: &Arc<Inner>, kernels: &[StreamKernel]) -> Result<Self, LaunchError> {
         let context = &stream.context;
         let failed = |failed| context.failed(failed);
         let mut graph = ptr::null_mut();
@@ -381,12 +384,12 @@ fn add(
 }
 
 impl GraphBackend for Graph {
-    fn launch(&self) -> Result<Submitted, GpuError> {
+    fn launch(&self) -> Result<Submitted, StreamError> {
         let context = &self.stream.context;
         let launch = |_: &State| {
             // SAFETY: both handles live; what the kernels' arguments name is kept.
             unsafe { call!(cuGraphLaunch(self.executable, self.stream.stream)) }
-                .map_err(|failed| context.failed(failed))
+                .map_err(|failed| context.failed(failed).into())
         };
         self.stream.put(1, launch)
     }

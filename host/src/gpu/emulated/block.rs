@@ -11,9 +11,10 @@ use std::sync::Arc;
 use gpunet_device::simt::emulated::Site;
 use gpunet_device::simt::{SCRATCH_WORDS, Scope, WARP};
 
-use super::super::{KernelError, error::scope_name};
+use super::super::KernelError;
 use super::call::Call;
 use super::shared::SharedMemory;
+use crate::error::scope_name;
 
 /// What a thread brings to a barrier.
 #[derive(Clone, Copy, Debug)]

@@ -36,14 +36,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use super::image::ImageKernel;
-use super::launch::{Handle, Shape};
+use super::launch::{Handle, Shape, too_much_shared};
 use super::ledger::{Ledger, Ticket};
 use super::memory::{Given, Mapping, Owner, copy_from_shared, copy_to_shared};
 use super::stream::StreamBackend;
 use super::{
     Arena, ArenaWindow, Backend, DeviceMemory, Dim3, EmulatedOptions, Entry, GpuError, GpuInfo,
-    GpuKind, HostMemory, Image, KernelError, LaunchSpec, Module, RemoteWrites, Running,
-    deferred_free,
+    GpuKind, HostMemory, Image, KernelError, LaunchError, LaunchSpec, LoadError, MemoryError,
+    Module, RemoteWrites, Running, StreamError, deferred_free,
 };
 use arena::Pages;
 use stack::Stacks;
@@ -175,7 +175,7 @@ impl Backend for Emulated {
         &self.info
     }
 
-    fn load(&self, _: &Module) -> Result<(), GpuError> {
+    fn load(&self, _: &Module) -> Result<(), LoadError> {
         Ok(())
     }
 
@@ -183,17 +183,17 @@ impl Backend for Emulated {
         &self,
         name: &str,
         image: &Image,
-    ) -> Result<BTreeMap<String, ImageKernel>, GpuError> {
+    ) -> Result<BTreeMap<String, ImageKernel>, LoadError> {
         object::load(name, image)
     }
 
-    fn host_memory(&self, bytes: usize) -> Result<HostMemory, GpuError> {
+    fn host_memory(&self, bytes: usize) -> Result<HostMemory, MemoryError> {
         let pages = Mapping::new("host memory", bytes)?;
         let device = pages.as_ptr();
         Ok(HostMemory::new(pages, device, bytes, false, self.keeper.clone()))
     }
 
-    fn device_memory(&self, bytes: usize) -> Result<DeviceMemory, GpuError> {
+    fn device_memory(&self, bytes: usize) -> Result<DeviceMemory, MemoryError> {
         let pages = Mapping::new("GPU memory", bytes)?;
         let device = pages.as_ptr();
         let given = Given::Pages { pages, registered: false };
@@ -220,15 +220,15 @@ impl Backend for Emulated {
         Ok(())
     }
 
-    fn arena_window(&self) -> Result<ArenaWindow, GpuError> {
+    fn arena_window(&self) -> Result<ArenaWindow, MemoryError> {
         arena::window().map(|window| window.whole())
     }
 
-    fn arena(&self, bytes: usize) -> Result<Arena, GpuError> {
+    fn arena(&self, bytes: usize) -> Result<Arena, MemoryError> {
         Pages::new(bytes, self.keeper.machine.options.observer).map(Arena::new)
     }
 
-    fn import_arena(&self, file: OwnedFd, bytes: usize) -> Result<Arena, GpuError> {
+    fn import_arena(&self, file: OwnedFd, bytes: usize) -> Result<Arena, MemoryError> {
         Pages::import(file, bytes, self.keeper.machine.options.observer).map(Arena::new)
     }
 
@@ -240,25 +240,26 @@ impl Backend for Emulated {
         None
     }
 
-    fn launch(&self, spec: LaunchSpec<'_>) -> Result<Running, GpuError> {
+    fn launch(&self, spec: LaunchSpec<'_>) -> Result<Running, LaunchError> {
         let handle = launch_on(&self.keeper, &spec, false)?;
         Ok(Running { handle: Box::new(handle) })
     }
 
-    fn check_beside(&self, spec: &LaunchSpec<'_>) -> Result<(), GpuError> {
+    fn check_beside(&self, spec: &LaunchSpec<'_>) -> Result<(), LaunchError> {
         let (shape, possible) = fits(&self.keeper.machine, spec)?;
         let ledger = lock(&self.keeper.machine.ledger);
         ledger.fits_beside(&spec.kernel, shape.blocks, possible)
     }
 
-    fn stream(&self, raw: Option<usize>) -> Result<Arc<dyn StreamBackend>, GpuError> {
+    fn stream(&self, raw: Option<usize>) -> Result<Arc<dyn StreamBackend>, StreamError> {
         match raw {
             None => Ok(Arc::new(stream::EmulatedStream::new(&self.keeper)?)),
             Some(_) => Err(GpuError::Unsupported {
                 what: "a stream of the CUDA driver",
                 kind: "emulated",
                 remedy: "make one with Gpu::stream",
-            }),
+            }
+            .into()),
         }
     }
 }
@@ -268,27 +269,23 @@ fn launch_on(
     keeper: &Arc<Keeper>,
     spec: &LaunchSpec<'_>,
     of_stream: bool,
-) -> Result<EmulatedHandle, GpuError> {
+) -> Result<EmulatedHandle, LaunchError> {
     let (launch, workers) = admit(&keeper.machine, spec, of_stream)?;
     for worker in 0..workers {
         if let Err(error) = launch.spawn(worker, workers, spec.entry.clone()) {
             launch.request(Stop::Killed);
             (worker..workers).for_each(|_| launch.leave(Ok(())));
-            return Err(GpuError::System { call: "pthread_create", text: error.to_string() });
+            return Err(GpuError::system("pthread_create", error).into());
         }
     }
     Ok(EmulatedHandle { launch, _keeper: Arc::clone(keeper) })
 }
 
 /// The shape of a launch, and how many of its blocks an empty GPU has room for.
-fn fits(machine: &Machine, spec: &LaunchSpec<'_>) -> Result<(Shape, u32), GpuError> {
+fn fits(machine: &Machine, spec: &LaunchSpec<'_>) -> Result<(Shape, u32), LaunchError> {
     let shape = spec.shape(MAX_THREADS_PER_BLOCK)?;
     if spec.shared_bytes > MAX_SHARED_BYTES {
-        return Err(GpuError::TooMuchShared {
-            kernel: spec.kernel.to_string(),
-            asked: spec.shared_bytes.into(),
-            possible: MAX_SHARED_BYTES,
-        });
+        return Err(too_much_shared(&spec.kernel, spec.shared_bytes.into(), MAX_SHARED_BYTES));
     }
     let possible = MAX_BLOCKS.min(machine.options.max_threads / shape.threads);
     Ok((shape, possible))
@@ -299,7 +296,7 @@ fn admit(
     machine: &Arc<Machine>,
     spec: &LaunchSpec<'_>,
     of_stream: bool,
-) -> Result<(Arc<Launch>, usize), GpuError> {
+) -> Result<(Arc<Launch>, usize), LaunchError> {
     let (shape, possible) = fits(machine, spec)?;
     let ticket = {
         let mut ledger = lock(&machine.ledger);

@@ -15,8 +15,9 @@ use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL, RTLD_NOW};
 use super::super::elf::{EM_CUDA, Elf};
 use super::super::image::{
     C_ABI_MARK, Image, ImageKernel, KernelRecord, NET_BYTES, RawKernel, check_c_abi,
+    wrong_architecture,
 };
-use super::super::{GpuError, GpuKind};
+use super::super::{GpuKind, LoadError};
 
 /// What the names of records begin with.
 const RECORD: &str = "gpunet_kernel_";
@@ -26,17 +27,12 @@ const MOST_PARAMETERS: u64 = 4096;
 const MOST_BYTES: u64 = 32 << 10;
 
 /// Loads an image.
-pub(super) fn load(name: &str, image: &Image) -> Result<BTreeMap<String, ImageKernel>, GpuError> {
+pub(super) fn load(name: &str, image: &Image) -> Result<BTreeMap<String, ImageKernel>, LoadError> {
     let kernels = match image {
         Image::SharedObject(path) => load_object(name, path)?,
         Image::Functions(kernels) => kernels.clone(),
         Image::Ptx(_) | Image::Cubin(_) | Image::Fatbin(_) => {
-            return Err(GpuError::WrongImage {
-                image: name.to_owned(),
-                given: image.kind(),
-                kind: GpuKind::Emulated,
-                wanted: "a shared object or functions",
-            });
+            return Err(image.wrong_kind(name, GpuKind::Emulated, "a shared object or functions"));
         }
     };
     let mut by_name = BTreeMap::new();
@@ -52,7 +48,7 @@ pub(super) fn load(name: &str, image: &Image) -> Result<BTreeMap<String, ImageKe
 }
 
 /// A kernel has a name, and takes a net first.
-fn check(image: &str, kernel: &RawKernel) -> Result<(), GpuError> {
+fn check(image: &str, kernel: &RawKernel) -> Result<(), LoadError> {
     if kernel.name.is_empty() {
         return Err(refused(image, "one of its kernels has no name"));
     }
@@ -67,12 +63,8 @@ fn check(image: &str, kernel: &RawKernel) -> Result<(), GpuError> {
     Ok(())
 }
 
-fn refused(image: &str, log: &str) -> GpuError {
-    GpuError::ModuleRefused {
-        module: image.to_owned(),
-        name: "refused".to_owned(),
-        log: log.to_owned(),
-    }
+fn refused(image: &str, log: &str) -> LoadError {
+    LoadError::Refused(format!("module '{image}' does not load: refused: {log}"))
 }
 
 /// How shared objects for this machine name it (`e_machine`), where that is known here.
@@ -85,14 +77,15 @@ const OWN_MACHINE: Option<u16> = if cfg!(target_arch = "x86_64") {
 };
 
 /// Opens a shared object and reads its records.
-fn load_object(name: &str, path: &Path) -> Result<Vec<RawKernel>, GpuError> {
+fn load_object(name: &str, path: &Path) -> Result<Vec<RawKernel>, LoadError> {
     let bytes = std::fs::read(path)
         .map_err(|error| refused(name, &format!("{}: {error}", path.display())))?;
     let Some(elf) = Elf::parse(&bytes) else {
-        return Err(GpuError::UnknownImage {
-            found: format!("{}, which is no shared object", path.display()),
-            remedy: "give the path of one, and other images by their bytes (Image::bytes)",
-        });
+        return Err(LoadError::Image(format!(
+            "no image of kernels: {}, which is no shared object: give the path of one, and other images by \
+             their bytes (Image::bytes)",
+            path.display()
+        )));
     };
     if elf.machine == EM_CUDA {
         return load(name, &Image::Cubin(Vec::new())).map(|_| Vec::new());
@@ -100,7 +93,7 @@ fn load_object(name: &str, path: &Path) -> Result<Vec<RawKernel>, GpuError> {
     // The loader would say that there is no such file.
     if OWN_MACHINE.is_some_and(|machine| machine != elf.machine) {
         let architecture = format!("emulated, {}", std::env::consts::ARCH);
-        return Err(GpuError::WrongArchitecture { image: name.to_owned(), architecture });
+        return Err(wrong_architecture(name, &architecture));
     }
     if let Some(needed) = elf.missing() {
         let (path, found) = (path.display(), bytes.len());
@@ -116,7 +109,7 @@ fn load_object(name: &str, path: &Path) -> Result<Vec<RawKernel>, GpuError> {
         // What the loader says stands behind the library's own words.
         let why = error.source().map_or_else(|| error.to_string(), ToString::to_string);
         match why.split_once("undefined symbol: ") {
-            Some((_, symbol)) => GpuError::MissingSymbols {
+            Some((_, symbol)) => LoadError::MissingSymbols {
                 image: name.to_owned(),
                 symbols: symbol.trim_end_matches(['"', '}', ' ']).to_owned(),
             },
@@ -140,7 +133,7 @@ fn mark(object: &Library) -> Option<[u32; 2]> {
 }
 
 /// A kernel, from its record.
-fn read(image: &str, object: &Library, symbol: &str) -> Result<RawKernel, GpuError> {
+fn read(image: &str, object: &Library, symbol: &str) -> Result<RawKernel, LoadError> {
     let damaged = |why: &str| refused(image, &format!("its record {symbol} {why}"));
     // SAFETY: the symbol has that type, by the promise of `Gpu::load_image`'s caller.
     let record = unsafe { object.get::<*const KernelRecord>(symbol.as_bytes()) }

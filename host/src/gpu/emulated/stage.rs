@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::super::{EmulatedOptions, Gpu, GpuError, LaunchSpec};
+use super::super::{EmulatedOptions, Gpu, LaunchError, LaunchSpec};
 use super::worker::Worker;
 use super::{Emulated, Entry, Keeper, KernelError, Launch, admit};
 
@@ -21,7 +21,7 @@ impl SteppedGpu {
     }
 
     /// A kernel, none of whose threads has begun.
-    pub(crate) fn stage(&self, spec: LaunchSpec<'_>) -> Result<Stage, GpuError> {
+    pub(crate) fn stage(&self, spec: LaunchSpec<'_>) -> Result<Stage, LaunchError> {
         let (launch, _) = admit(&self.keeper.machine, &spec, false)?;
         Ok(Stage::new(launch, spec.entry))
     }

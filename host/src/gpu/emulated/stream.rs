@@ -14,7 +14,7 @@ use super::super::ledger::Ticket;
 use super::super::stream::{
     GraphBackend, Held, StreamBackend, StreamKernel, Submitted, check_waiting,
 };
-use super::super::{GpuError, KernelError, deferred_free};
+use super::super::{GpuError, KernelError, LaunchError, StreamError, deferred_free};
 use super::{Keeper, Launch, Stop, launch_on, lock};
 
 /// Between two attempts to launch a kernel that does not fit beside those that run.
@@ -65,16 +65,13 @@ struct Inner {
 }
 
 impl EmulatedStream {
-    pub(super) fn new(keeper: &Arc<Keeper>) -> Result<Self, GpuError> {
+    pub(super) fn new(keeper: &Arc<Keeper>) -> Result<Self, StreamError> {
         let queue = Arc::new(Queue::default());
         let (served, keeper_of_thread) = (Arc::clone(&queue), Arc::downgrade(keeper));
         std::thread::Builder::new()
             .name("gpu-stream".to_owned())
             .spawn(move || serve(&served, &keeper_of_thread))
-            .map_err(|error| GpuError::System {
-                call: "pthread_create",
-                text: error.to_string(),
-            })?;
+            .map_err(|error| GpuError::system("pthread_create", error))?;
         Ok(Self(Arc::new(Inner { keeper: Arc::clone(keeper), queue })))
     }
 }
@@ -158,7 +155,7 @@ fn run(keeper: &Arc<Keeper>, queue: &Queue, kernel: &StreamKernel) -> Result<(),
                 drop(work);
                 return handle.wait(None).unwrap_or(Ok(()));
             }
-            Err(GpuError::NotResident { .. }) => std::thread::sleep(AGAIN),
+            Err(LaunchError::NotResident { .. }) => std::thread::sleep(AGAIN),
             Err(error) => {
                 return Err(KernelError::Fault {
                     kernel: kernel.spec.kernel.to_string(),
@@ -172,10 +169,10 @@ fn run(keeper: &Arc<Keeper>, queue: &Queue, kernel: &StreamKernel) -> Result<(),
 }
 
 impl Inner {
-    fn submit(&self, kernels: &[StreamKernel]) -> Result<Submitted, GpuError> {
+    fn submit(&self, kernels: &[StreamKernel]) -> Result<Submitted, StreamError> {
         let mut work = self.queue.work();
         if let Some(failure) = &work.failure {
-            return Err(GpuError::StreamFailed { cause: failure.to_string() });
+            return Err(StreamError::Failed(failure.to_string()));
         }
         if kernels.is_empty() {
             return Ok(Submitted::Queued);
@@ -191,13 +188,13 @@ impl Inner {
 }
 
 impl StreamBackend for EmulatedStream {
-    fn check(&self, kernel: &StreamKernel) -> Result<(), GpuError> {
+    fn check(&self, kernel: &StreamKernel) -> Result<(), LaunchError> {
         let machine = &self.0.keeper.machine;
         let (shape, possible) = super::fits(machine, &kernel.spec)?;
         lock(&machine.ledger).fits_alone(&kernel.spec.kernel, shape.blocks, possible)
     }
 
-    fn submit(&self, kernels: &[StreamKernel]) -> Result<Submitted, GpuError> {
+    fn submit(&self, kernels: &[StreamKernel]) -> Result<Submitted, StreamError> {
         self.0.submit(kernels)
     }
 
@@ -209,7 +206,7 @@ impl StreamBackend for EmulatedStream {
         }
     }
 
-    fn graph(&self, kernels: &[StreamKernel]) -> Result<Box<dyn GraphBackend>, GpuError> {
+    fn graph(&self, kernels: &[StreamKernel]) -> Result<Box<dyn GraphBackend>, LaunchError> {
         Ok(Box::new(Graph { stream: Arc::clone(&self.0), kernels: kernels.into() }))
     }
 
@@ -218,7 +215,7 @@ impl StreamBackend for EmulatedStream {
         Ok(())
     }
 
-    fn hold(&self) -> Result<Held, GpuError> {
+    fn hold(&self) -> Result<Held, StreamError> {
         let mut work = self.0.queue.work();
         if work.ticket.is_none() {
             work.ticket = Some(lock(&self.0.keeper.machine.ledger).begin_stream()?);
@@ -256,7 +253,7 @@ struct Graph {
 }
 
 impl GraphBackend for Graph {
-    fn launch(&self) -> Result<Submitted, GpuError> {
+    fn launch(&self) -> Result<Submitted, StreamError> {
         self.stream.submit(&self.kernels)
     }
 }

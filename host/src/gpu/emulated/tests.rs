@@ -11,8 +11,8 @@ use gpunet_device::{Block as WholeBlock, Group, Warp};
 
 use super::super::observer::Observer;
 use super::super::{
-    Dim3, EmulatedOptions, Gpu, GpuChoice, GpuError, GpuKind, HostMemory, KernelError, LaunchSpec,
-    Running, WaitOutcome,
+    Dim3, EmulatedOptions, Gpu, GpuChoice, GpuKind, HostMemory, KernelError, LaunchError,
+    LaunchSpec, MemoryError, Running, WaitOutcome,
 };
 use super::Emulated;
 use super::block::{Arrival, Block, Met};
@@ -28,7 +28,7 @@ fn start(
     grid: impl Into<Dim3>,
     block: impl Into<Dim3>,
     entry: impl Fn() + Send + Sync + 'static,
-) -> Result<Running, GpuError> {
+) -> Result<Running, LaunchError> {
     gpu.launch(LaunchSpec {
         module: "tests".into(),
         kernel: "kernel".into(),
@@ -465,28 +465,29 @@ fn device_memory_is_read_and_written() {
         memory.read(offset, &mut back).unwrap();
         assert_eq!(back, bytes);
     }
-    assert!(matches!(memory.read(25, &mut bytes), Err(GpuError::OutOfRange { end: 33, .. })));
-    assert!(matches!(memory.write(usize::MAX, &bytes), Err(GpuError::OutOfRange { .. })));
+    assert!(matches!(memory.read(25, &mut bytes), Err(MemoryError::OutOfRange { end: 33, .. })));
+    assert!(matches!(memory.write(usize::MAX, &bytes), Err(MemoryError::OutOfRange { .. })));
 }
 
 #[test]
 fn launches_that_cannot_be_are_refused() {
     let gpu = default();
     let refused = |grid: Dim3, block: Dim3| start(&gpu, grid, block, || {}).unwrap_err();
-    assert!(matches!(refused(0.into(), 1.into()), GpuError::EmptyLaunch { .. }));
-    assert!(matches!(refused(1.into(), (4, 0).into()), GpuError::EmptyLaunch { .. }));
-    assert!(matches!(refused(1.into(), 1025.into()), GpuError::TooManyThreads { asked: 1025, .. }));
-    assert!(matches!(
-        refused(1.into(), (u32::MAX, u32::MAX, u32::MAX).into()),
-        GpuError::TooManyThreads { asked: u64::MAX, .. }
-    ));
+    let shape = |grid: Dim3, block: Dim3| match refused(grid, block) {
+        LaunchError::Shape(why) => why,
+        other => panic!("{other}"),
+    };
+    assert!(shape(0.into(), 1.into()).contains("must not be zero"));
+    assert!(shape(1.into(), (4, 0).into()).contains("must not be zero"));
+    assert!(shape(1.into(), 1025.into()).contains("1025 threads a block, at most 1024"));
+    assert!(shape(1.into(), (u32::MAX, u32::MAX, u32::MAX).into()).contains("at most 1024"));
     assert!(matches!(
         refused(2049.into(), 1.into()),
-        GpuError::NotResident { asked: 2049, possible: 2048, .. }
+        LaunchError::NotResident { asked: 2049, possible: 2048, .. }
     ));
     assert!(matches!(
         refused(25.into(), 1024.into()),
-        GpuError::NotResident { asked: 25, possible: 24, .. }
+        LaunchError::NotResident { asked: 25, possible: 24, .. }
     ));
     let spec = LaunchSpec {
         module: "tests".into(),
@@ -497,7 +498,7 @@ fn launches_that_cannot_be_are_refused() {
         params: Vec::new(),
         entry: Arc::new(|| {}),
     };
-    assert!(matches!(gpu.launch(spec), Err(GpuError::TooMuchShared { .. })));
+    assert!(matches!(gpu.launch(spec), Err(LaunchError::Shape(_))));
     // Beside a kernel that takes half, half is left; a refused launch leaves nothing behind.
     let running = start(&gpu, 1024, 1, || {
         loop {
@@ -505,7 +506,10 @@ fn launches_that_cannot_be_are_refused() {
         }
     })
     .unwrap();
-    assert!(matches!(refused(1025.into(), 1.into()), GpuError::NotResident { possible: 1024, .. }));
+    assert!(matches!(
+        refused(1025.into(), 1.into()),
+        LaunchError::NotResident { possible: 1024, .. }
+    ));
     running.kill().unwrap();
     assert_eq!(running.wait(None), Err(KernelError::Killed { kernel: "kernel".to_owned() }));
     run(&gpu, 2048, 1, || {}).unwrap();
@@ -516,7 +520,7 @@ fn memory_of_impossible_sizes_is_refused() {
     let gpu = default();
     for bytes in [0, usize::MAX, usize::MAX / 2, 1 << 60] {
         for error in [gpu.host_memory(bytes).unwrap_err(), gpu.device_memory(bytes).unwrap_err()] {
-            assert!(matches!(error, GpuError::Memory { .. }), "{error}");
+            assert!(matches!(error, MemoryError::Refused { .. }), "{error}");
         }
     }
     let memory = gpu.host_memory(5000).unwrap();

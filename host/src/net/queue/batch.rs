@@ -8,8 +8,8 @@ use gpunet_device::buf::Plain;
 use gpunet_device::kernel::Memory;
 use gpunet_device::op::{Condition, Op, OpKind, OpWords, Width};
 
-use crate::gpu::{Buffer, Gpu, GpuError, Located, Word, Words};
-use crate::net::NetError;
+use crate::error::{LaunchError, StreamError, StreamLimit};
+use crate::gpu::{Buffer, Gpu, Located, Word, Words};
 
 /// Operations of one batch, at most.
 pub const MAX_BATCH: usize = 255;
@@ -73,7 +73,7 @@ impl Batch {
         socket: Handle,
         buffer: &Buffer<T>,
         range: impl RangeBounds<usize>,
-    ) -> Result<&mut Self, NetError> {
+    ) -> Result<&mut Self, StreamError> {
         let range = within(&range, buffer.len());
         self.transfer(OpKind::Send, socket, buffer.locate_range(range)?)
     }
@@ -87,7 +87,7 @@ impl Batch {
         socket: Handle,
         buffer: &Buffer<T>,
         range: impl RangeBounds<usize>,
-    ) -> Result<&mut Self, NetError> {
+    ) -> Result<&mut Self, StreamError> {
         let range = within(&range, buffer.len());
         self.transfer(OpKind::Receive, socket, buffer.locate_range(range)?)
     }
@@ -105,7 +105,7 @@ impl Batch {
         socket: Handle,
         address: *const u8,
         bytes: usize,
-    ) -> Result<&mut Self, NetError> {
+    ) -> Result<&mut Self, StreamError> {
         let address = address.cast_mut();
         self.transfer(OpKind::Send, socket, Located { memory: None, address, bytes })
     }
@@ -123,7 +123,7 @@ impl Batch {
         socket: Handle,
         address: *mut u8,
         bytes: usize,
-    ) -> Result<&mut Self, NetError> {
+    ) -> Result<&mut Self, StreamError> {
         self.transfer(OpKind::Receive, socket, Located { memory: None, address, bytes })
     }
 
@@ -137,7 +137,7 @@ impl Batch {
         index: usize,
         condition: Condition,
         value: W::Word,
-    ) -> Result<&mut Self, NetError> {
+    ) -> Result<&mut Self, StreamError> {
         let located = words.locate(index)?;
         let (address, width) = (located.address, <W::Word as Word>::WIDTH);
         let value = value.number();
@@ -153,7 +153,7 @@ impl Batch {
         words: &W,
         index: usize,
         value: W::Word,
-    ) -> Result<&mut Self, NetError> {
+    ) -> Result<&mut Self, StreamError> {
         let located = words.locate(index)?;
         let (address, width) = (located.address, <W::Word as Word>::WIDTH);
         self.push(Step::Write { address, width, value: value.number() }, located.memory)
@@ -164,18 +164,19 @@ impl Batch {
         kind: OpKind,
         socket: Handle,
         located: Located,
-    ) -> Result<&mut Self, NetError> {
+    ) -> Result<&mut Self, StreamError> {
         let Located { memory, address, bytes } = located;
         self.push(Step::Transfer { kind, socket, address, bytes: bytes as u64 }, memory)
     }
 
-    fn push(&mut self, step: Step, memory: Option<Memory>) -> Result<&mut Self, NetError> {
+    fn push(&mut self, step: Step, memory: Option<Memory>) -> Result<&mut Self, StreamError> {
         if self.steps.len() == MAX_BATCH {
-            return Err(NetError::TooManyOperations {
+            return Err(StreamLimit::Operations {
                 what: "operations of a batch",
                 possible: MAX_BATCH,
                 remedy: "post it, and put the others into the next one",
-            });
+            }
+            .into());
         }
         self.steps.push(step);
         self.kept.extend(memory);
@@ -183,10 +184,10 @@ impl Batch {
     }
 
     /// Whether all buffers are memory of that GPU.
-    pub(super) fn check(&self, gpu: &Gpu) -> Result<(), GpuError> {
+    pub(super) fn check(&self, gpu: &Gpu) -> Result<(), LaunchError> {
         match self.kept.iter().all(|memory| gpu.reaches(memory)) {
             true => Ok(()),
-            false => Err(GpuError::OtherGpu),
+            false => Err(LaunchError::OtherGpu("a buffer".to_owned())),
         }
     }
 

@@ -8,9 +8,10 @@ use gpunet_device::abi::word::Word;
 use gpunet_device::kernel::Memory;
 use gpunet_device::planted::{Bug, planted};
 
-use crate::gpu::{Gpu, GpuError, HostMemory};
+use crate::error::{MemoryError, StreamLimit, WaitError};
+use crate::gpu::{Gpu, HostMemory};
+use crate::net::Task;
 use crate::net::state::LaunchState;
-use crate::net::{NetError, Task, WaitError};
 
 /// Polls of a status in a row before sleeps; small exchanges take some ten microseconds.
 const EAGER_POLLS: u32 = 2000;
@@ -32,7 +33,7 @@ struct Slots {
 }
 
 impl Statuses {
-    pub(super) fn new(gpu: &Gpu, count: usize) -> Result<Arc<Self>, GpuError> {
+    pub(super) fn new(gpu: &Gpu, count: usize) -> Result<Arc<Self>, MemoryError> {
         let memory = gpu.host_memory(count.max(1) * size_of::<u64>())?;
         let slots = Slots { free: (0..count as u32).rev().collect(), abandoned: Vec::new() };
         Ok(Arc::new(Self { memory, count, slots: Mutex::new(slots) }))
@@ -43,7 +44,7 @@ impl Statuses {
     }
 
     /// Words for so many operations, all 0.
-    pub(super) fn take(self: &Arc<Self>, count: usize) -> Result<StatusSlots, NetError> {
+    pub(super) fn take(self: &Arc<Self>, count: usize) -> Result<StatusSlots, StreamLimit> {
         let mut slots = self.slots();
         let Slots { free, abandoned } = &mut *slots;
         if free.len() < count {
@@ -56,7 +57,7 @@ impl Statuses {
             });
         }
         let Some(left) = free.len().checked_sub(count) else {
-            return Err(NetError::TooManyOperations {
+            return Err(StreamLimit::Operations {
                 what: "operations of a queue whose outcome is unknown",
                 possible: self.count,
                 remedy: "wait for some of them",

@@ -9,9 +9,10 @@ use gpunet_device::{Errno, Kernel};
 
 use super::completion::{StatusSlots, Statuses};
 use super::{Batch, StreamQueue};
+use crate::error::{MemoryError, StreamError, WaitError};
 use crate::gpu::{DeviceMemory, LoadedImage, StreamGraph, StreamKernel};
 use crate::net::state::LaunchState;
-use crate::net::{NetError, RawArguments, Shape, Task, WaitError};
+use crate::net::{RawArguments, Shape, Task};
 
 /// Kernels and operations of a graph, one after the other.
 pub struct GraphBuilder<'a> {
@@ -30,7 +31,7 @@ impl GraphBuilder<'_> {
         kernel: Kernel<A>,
         shape: Shape,
         arguments: impl LaunchArgs<A>,
-    ) -> Result<&mut Self, NetError> {
+    ) -> Result<&mut Self, StreamError> {
         self.kernels.push(self.queue.kernel(kernel, shape, arguments)?);
         Ok(self)
     }
@@ -49,7 +50,7 @@ impl GraphBuilder<'_> {
         kernel: &str,
         shape: Shape,
         arguments: &RawArguments,
-    ) -> Result<&mut Self, NetError> {
+    ) -> Result<&mut Self, StreamError> {
         self.kernels.push(self.queue.launch.raw_kernel(
             &self.queue.stream,
             image,
@@ -64,7 +65,7 @@ impl GraphBuilder<'_> {
     ///
     /// # Errors
     /// As [`StreamQueue::post`].
-    pub fn post(&mut self, batch: &Batch) -> Result<&mut Self, NetError> {
+    pub fn post(&mut self, batch: &Batch) -> Result<&mut Self, StreamError> {
         let slots = self.queue.own_statuses(batch.len())?;
         let runs = self.queue.runs(batch.len())?;
         let address = runs.device_ptr().cast::<u64>();
@@ -83,8 +84,8 @@ impl StreamQueue {
     /// What `build` says, or the driver.
     pub fn graph(
         &self,
-        build: impl FnOnce(&mut GraphBuilder<'_>) -> Result<(), NetError>,
-    ) -> Result<Graph<'_>, NetError> {
+        build: impl FnOnce(&mut GraphBuilder<'_>) -> Result<(), StreamError>,
+    ) -> Result<Graph<'_>, StreamError> {
         let mut builder = GraphBuilder { queue: self, kernels: Vec::new(), parts: Vec::new() };
         build(&mut builder)?;
         let graph = self.stream.graph(&builder.kernels)?;
@@ -97,7 +98,7 @@ impl StreamQueue {
     ///
     /// # Errors
     /// As [`post`](Self::post); what the driver says.
-    pub fn prepare(&self, batch: &Batch) -> Result<Prepared, NetError> {
+    pub fn prepare(&self, batch: &Batch) -> Result<Prepared, StreamError> {
         batch.check(self.stream.gpu())?;
         let slots = self.own_statuses(batch.len())?;
         let runs = self.runs(batch.len())?;
@@ -113,12 +114,12 @@ impl StreamQueue {
     }
 
     /// Statuses that nobody else uses, however late a kernel writes them.
-    fn own_statuses(&self, count: usize) -> Result<StatusSlots, NetError> {
-        Statuses::new(self.stream.gpu(), count)?.take(count)
+    fn own_statuses(&self, count: usize) -> Result<StatusSlots, StreamError> {
+        Ok(Statuses::new(self.stream.gpu(), count)?.take(count)?)
     }
 
     /// A word for each operation that runs more than once.
-    fn runs(&self, count: usize) -> Result<Arc<DeviceMemory>, NetError> {
+    fn runs(&self, count: usize) -> Result<Arc<DeviceMemory>, MemoryError> {
         Ok(Arc::new(self.stream.gpu().device_memory(count.max(1) * size_of::<u64>())?))
     }
 }
@@ -136,7 +137,7 @@ impl Graph<'_> {
     ///
     /// # Errors
     /// As [`StreamQueue::post`].
-    pub fn launch(&self) -> Result<u32, NetError> {
+    pub fn launch(&self) -> Result<u32, StreamError> {
         // Numbered in the order of the stream, whichever threads launch it.
         let mut launches = self.launches.lock().unwrap_or_else(PoisonError::into_inner);
         self.queue.launch.put_on_stream(|| self.graph.launch())?;

@@ -34,10 +34,9 @@ pub use graph::{Graph, GraphBuilder, Prepared};
 use super::kept::Kept;
 use super::launch;
 use super::state::{LaunchState, Work};
-use super::{Net, NetError, RawArguments, Shape, Task, WaitError};
-use crate::gpu::{
-    self, DeviceMemory, GpuError, GpuStream, Lease, LoadedImage, StreamKernel, Submitted,
-};
+use super::{Net, RawArguments, Shape, Task};
+use crate::error::{GpuError, LaunchError, MemoryError, StreamError, WaitError};
+use crate::gpu::{self, DeviceMemory, GpuStream, Lease, LoadedImage, StreamKernel, Submitted};
 use completion::{PostState, StatusSlots, Statuses};
 
 /// How long an operation may take where the program does not say.
@@ -61,7 +60,7 @@ const STATUSES: usize = 4096;
 /// A queue that was stopped stays so: by [`abort`](Task::abort), or by a net whose proxy thread hung
 /// (ENETDOWN), even if that goes on. Every wait of its operations ends at once, and a new queue is well.
 /// After a kernel's fault nothing more runs on the stream: posts are refused
-/// ([`GpuError::StreamFailed`], or [`GpuError::ContextLost`] on CUDA), and
+/// ([`StreamError::Failed`], or [`GpuError::ContextLost`] on CUDA), and
 /// waits for operations give [`WaitError::Kernel`].
 pub struct StreamQueue {
     stream: GpuStream,
@@ -77,9 +76,9 @@ impl Net {
     /// Opens a queue of operations on a stream.
     ///
     /// # Errors
-    /// A stream of another GPU, one whose kernel has faulted ([`GpuError::StreamFailed`]), what the GPU
+    /// A stream of another GPU, one whose kernel has faulted ([`StreamError::Failed`]), what the GPU
     /// refuses, or a net that is of no more use.
-    pub fn queue(&self, stream: &GpuStream) -> Result<StreamQueue, NetError> {
+    pub fn queue(&self, stream: &GpuStream) -> Result<StreamQueue, StreamError> {
         self.check_streams(std::slice::from_ref(stream))?;
         let statuses = Statuses::new(&self.gpu, STATUSES)?;
         let latches = self.latches()?;
@@ -97,7 +96,7 @@ impl Net {
     }
 
     /// A word for each direction of each socket.
-    fn latches(&self) -> Result<Arc<DeviceMemory>, NetError> {
+    fn latches(&self) -> Result<Arc<DeviceMemory>, MemoryError> {
         if let Some(latches) = self.latches.get() {
             return Ok(Arc::clone(latches));
         }
@@ -132,7 +131,7 @@ impl StreamQueue {
         kernel: Kernel<A>,
         shape: Shape,
         arguments: impl LaunchArgs<A>,
-    ) -> Result<(), NetError> {
+    ) -> Result<(), StreamError> {
         let kernel = self.kernel(kernel, shape, arguments)?;
         self.submit(&[kernel]).map(drop)
     }
@@ -152,7 +151,7 @@ impl StreamQueue {
         kernel: &str,
         shape: Shape,
         arguments: &RawArguments,
-    ) -> Result<(), NetError> {
+    ) -> Result<(), StreamError> {
         let kernel = self.launch.raw_kernel(&self.stream, image, kernel, shape, arguments)?;
         self.submit(&[kernel]).map(drop)
     }
@@ -161,9 +160,9 @@ impl StreamQueue {
     ///
     /// # Errors
     /// A buffer of another GPU, too many operations whose outcome is unknown, as many streams with work as
-    /// the hardware has queues for ([`GpuError::TooManyStreams`]), or a net
+    /// the hardware has queues for ([`StreamLimit::Streams`](crate::StreamLimit::Streams)), or a net
     /// that is gone.
-    pub fn post(&self, batch: &Batch) -> Result<Completions, NetError> {
+    pub fn post(&self, batch: &Batch) -> Result<Completions, StreamError> {
         let mut slots = self.statuses.take(batch.len())?;
         let kernels = self.kernels_of(batch, &slots, None)?;
         let submitted = self.submit(&kernels);
@@ -172,13 +171,10 @@ impl StreamQueue {
             Ok(Submitted::Captured) => PostState::Captured,
             // Refused as a whole, or nothing runs there any more.
             Err(
-                NetError::Gone
-                | NetError::Gpu(
-                    GpuError::TooManyStreams { .. }
-                    | GpuError::StreamFull { .. }
-                    | GpuError::StreamFailed { .. }
-                    | GpuError::ContextLost { .. },
-                ),
+                StreamError::Closed(_)
+                | StreamError::Limit(_)
+                | StreamError::Failed(_)
+                | StreamError::Launch(LaunchError::Gpu(GpuError::ContextLost { .. })),
             ) => PostState::Unposted,
             // A driver that failed may have put some of them on the stream.
             Err(_) => PostState::Posted,
@@ -195,7 +191,7 @@ impl StreamQueue {
         socket: Handle,
         buffer: &gpu::Buffer<T>,
         range: impl std::ops::RangeBounds<usize>,
-    ) -> Result<Completions, NetError> {
+    ) -> Result<Completions, StreamError> {
         let mut batch = Batch::new();
         self.post(batch.send(socket, buffer, range)?)
     }
@@ -209,7 +205,7 @@ impl StreamQueue {
         socket: Handle,
         buffer: &gpu::Buffer<T>,
         range: impl std::ops::RangeBounds<usize>,
-    ) -> Result<Completions, NetError> {
+    ) -> Result<Completions, StreamError> {
         let mut batch = Batch::new();
         self.post(batch.receive(socket, buffer, range)?)
     }
@@ -220,7 +216,7 @@ impl StreamQueue {
         kernel: Kernel<A>,
         shape: Shape,
         arguments: impl LaunchArgs<A>,
-    ) -> Result<StreamKernel, NetError> {
+    ) -> Result<StreamKernel, LaunchError> {
         let (arguments, kept) = gpu::resolve(self.stream.gpu(), arguments)?;
         let spec = Arc::new(launch::spec(kernel, shape, self.launch.device_net, arguments));
         let kernel = StreamKernel { spec, kept };
@@ -234,7 +230,7 @@ impl StreamQueue {
         batch: &Batch,
         slots: &StatusSlots,
         runs: Option<*mut u64>,
-    ) -> Result<Vec<StreamKernel>, NetError> {
+    ) -> Result<Vec<StreamKernel>, StreamError> {
         batch.check(self.stream.gpu())?;
         let ops = self.ops(batch, slots, runs);
         // Of few threads where bytes are few: they have less to wait for one another.
@@ -278,7 +274,7 @@ impl StreamQueue {
         self.latches.device_ptr().cast::<u64>().wrapping_add(index)
     }
 
-    fn submit(&self, kernels: &[StreamKernel]) -> Result<Submitted, NetError> {
+    fn submit(&self, kernels: &[StreamKernel]) -> Result<Submitted, StreamError> {
         let put = || self.stream.submit(kernels);
         let submitted = self.launch.put_on_stream(put)?;
         if submitted == Submitted::Captured {

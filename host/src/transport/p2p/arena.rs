@@ -15,7 +15,7 @@ use super::chunk::{Chunk, arena_of_this_process, lock, out_of_memory};
 use super::inbox::{Inbox, Outbox};
 use super::message::Offer;
 use super::process::{Process, token};
-use crate::gpu::{Arena, Gpu, GpuError, Moment};
+use crate::gpu::{Arena, Gpu, MemoryError, Moment};
 use crate::pool::{LARGEST_RING, SMALLEST_RING, ring_capacity};
 
 /// Where the counters of p2p streams begin: beyond those of other streams, and each at a number
@@ -289,7 +289,7 @@ impl Arenas {
     }
 }
 
-fn refused(error: &GpuError) -> Errno {
+fn refused(error: &MemoryError) -> Errno {
     tracing::info!(%error, "a peer's GPU memory cannot be reached");
     Errno::EXDEV
 }

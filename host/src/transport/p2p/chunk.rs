@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use gpunet_device::abi::errno::Errno;
 
-use crate::gpu::{Arena, GpuError};
+use crate::gpu::{Arena, MemoryError};
 use crate::pool::Buddies;
 
 /// All arenas that this process has made, for its own nets: those need no descriptor.
@@ -51,7 +51,7 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-pub(super) fn out_of_memory(error: &GpuError) -> Errno {
+pub(super) fn out_of_memory(error: &MemoryError) -> Errno {
     tracing::warn!(%error, "no GPU memory for a p2p stream");
     Errno::ENOBUFS
 }

@@ -106,7 +106,7 @@ impl Inbox {
     /// What the peer is sent of it, and the descriptor of its arena.
     pub(crate) fn offer(&self) -> Result<(Offer, OwnedFd), Errno> {
         let Self { chunk, ring, capacity, inbox, base } = self;
-        let descriptor = chunk.arena.export().map_err(|error| out_of_memory(&error))?;
+        let descriptor = chunk.arena.export().map_err(|error| out_of_memory(&error.into()))?;
         let (arena, arena_bytes) = (chunk.number, chunk.arena.len() as u64);
         let (ring, capacity, inbox, base) = (*ring, *capacity, *inbox, *base);
         let offer = Offer { arena, arena_bytes, ring, capacity, inbox, base };

@@ -15,7 +15,7 @@ use gpunet_bench_kernels::sgemm::{
 };
 use gpunet_device::Errno;
 use gpunet_host::gpu::KernelNeeds;
-use gpunet_host::{Gpu, GpuError, GpuKind, Launch, Net, NetError, Shape, Task, TransportChoice};
+use gpunet_host::{Gpu, GpuKind, Launch, LaunchError, Net, Shape, Task, TransportChoice};
 use serde_json::json;
 
 use super::echo_peer::EchoPeer;
@@ -172,7 +172,7 @@ impl Multiplication {
         Ok(Self { net, size, matrices, connections, reports, peer })
     }
 
-    fn start(&self, variant: Variant, blocks: u32) -> Result<Launch, NetError> {
+    fn start(&self, variant: Variant, blocks: u32) -> Result<Launch, LaunchError> {
         let size = self.size as u64;
         let [a, b, c] = self.matrices.each_ref().map(|matrix| matrix.bytes().cast::<f32>());
         let product = Product { a, b, c, m: size, n: size, k: size };
@@ -192,9 +192,7 @@ impl Multiplication {
     /// Blocks of a variant that are resident at once on the whole GPU.
     fn resident(&self, variant: Variant) -> Result<u32> {
         match self.start(variant, TOO_MANY) {
-            Err(NetError::Gpu(GpuError::NotResident { possible, .. })) => {
-                Ok(u32::try_from(possible)?)
-            }
+            Err(LaunchError::NotResident { possible, .. }) => Ok(u32::try_from(possible)?),
             Err(error) => Err(error.into()),
             Ok(launch) => {
                 let _ = Serving(launch).stop();

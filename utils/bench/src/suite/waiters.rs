@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use gpunet_bench_kernels::waiters::{self, serve_beside_waiters};
 use gpunet_device::Errno;
-use gpunet_host::{Gpu, GpuKind, Net, NetError, Shape, Task};
+use gpunet_host::{Gpu, GpuKind, LaunchError, Net, Shape, Task};
 use serde_json::json;
 
 use super::client::{self, Batch, PollClient};
@@ -370,10 +370,7 @@ fn rows(
 
 /// Whether a launch was refused because its blocks cannot all be resident.
 fn is_too_large(error: &anyhow::Error) -> bool {
-    matches!(
-        error.downcast_ref::<NetError>(),
-        Some(NetError::Gpu(gpunet_host::GpuError::NotResident { .. }))
-    )
+    matches!(error.downcast_ref(), Some(LaunchError::NotResident { .. }))
 }
 
 /// Both ends of idle connections are this process's.

@@ -8,7 +8,7 @@ use cudarc::driver::sys::{self, CUjitInputType, CUresult};
 use super::super::super::image::LoadedImage;
 use super::super::super::lease::Lease;
 use super::super::super::library::LIBRARY;
-use super::super::super::{GpuStream, Image};
+use super::super::super::{GpuStream, Image, StreamError};
 use super::*;
 
 const HEAD: &str = ".version 7.0\n.target sm_70\n.address_size 64\n";
@@ -48,7 +48,7 @@ fn mark(major: u32) -> String {
     format!(".visible .global .align 4 .u32 gpunet_c_abi[2] = {{{major}, 0}};\n")
 }
 
-fn load(gpu: &Gpu, name: &str, image: Image) -> Result<LoadedImage, GpuError> {
+fn load(gpu: &Gpu, name: &str, image: Image) -> Result<LoadedImage, LoadError> {
     // SAFETY: no shared object.
     unsafe { gpu.load_image(name, image) }
 }
@@ -115,7 +115,7 @@ fn images_of_ptx_and_of_machine_code_have_the_same_kernels() {
         load(&gpu, name, image).unwrap();
         let other = Image::Ptx(format!("{text}// other\n"));
         let error = load(&gpu, name, other).unwrap_err();
-        assert!(matches!(error, GpuError::ModuleConflict { .. }), "{error}");
+        assert!(matches!(error, LoadError::Conflict(_)), "{error}");
     }
 }
 
@@ -126,7 +126,7 @@ fn images_for_other_versions_are_refused() {
     let text = format!("{HEAD}{}{KERNELS}", mark(9));
     for image in [Image::Ptx(text.clone()), Image::Cubin(cubin(&text))] {
         let error = load(&gpu, "newer", image).unwrap_err();
-        assert!(matches!(error, GpuError::CAbiMismatch { .. }), "{error}");
+        assert!(matches!(error, LoadError::Version(_)), "{error}");
         assert!(error.to_string().contains("(9.0, this program has 1."), "{error}");
     }
     let [a, b, c, d] = ABI;
@@ -137,10 +137,10 @@ fn images_for_other_versions_are_refused() {
     let text = format!("{HEAD}{}{library}{KERNELS}", mark(1));
     for image in [Image::Ptx(text.clone()), Image::Cubin(cubin(&text))] {
         let error = load(&gpu, "old library", image).unwrap_err();
-        assert!(matches!(error, GpuError::AbiMismatch { .. }), "{error}");
+        assert!(matches!(error, LoadError::Version(_)), "{error}");
     }
     let error = load(&gpu, "unmarked", Image::Ptx(format!("{HEAD}{TIME}"))).unwrap_err();
-    assert!(matches!(error, GpuError::CAbiMismatch { .. }), "{error}");
+    assert!(matches!(error, LoadError::Version(_)), "{error}");
 }
 
 #[test]
@@ -153,14 +153,14 @@ fn images_are_linked_with_the_library_and_nothing_else() {
         assert_eq!(loaded.parameters("time").unwrap(), Some([16, 8].as_slice()));
     }
     let error = load(&gpu, "lost", Image::Ptx(format!("{HEAD}{LOST}"))).unwrap_err();
-    let GpuError::MissingSymbols { symbols, .. } = &error else { panic!("{error}") };
+    let LoadError::MissingSymbols { symbols, .. } = &error else { panic!("{error}") };
     assert_eq!(symbols, "lost");
     let error = load(&gpu, "object", Image::SharedObject("kernels.so".into())).unwrap_err();
     assert!(error.to_string().ends_with("(cuda) takes PTX, a cubin or a fatbin"), "{error}");
     let flag = gpu.host_memory(4096).unwrap();
     let running = spin(&gpu, &flag, 1, 32).unwrap();
     let error = load(&gpu, "late", Image::Ptx(format!("{HEAD}{KERNELS}"))).unwrap_err();
-    assert!(matches!(error, GpuError::LoadWhileRunning { running: 1, .. }), "{error}");
+    assert!(matches!(error, LoadError::WhileRunning { running: 1, .. }), "{error}");
     word(&flag).store(1, SeqCst);
     assert_eq!(finish(&running), Ok(WaitOutcome::Finished));
 }
@@ -180,7 +180,7 @@ impl RawStream {
         // SAFETY: a stream of the primary context, destroyed by nobody.
         match unsafe { gpu.stream_from_raw(self.0.expose_provenance()) } {
             // Without PTX there is no kernel of streams.
-            Err(GpuError::NoPtx { .. }) => None,
+            Err(StreamError::Load(LoadError::Image(_))) => None,
             stream => Some(stream.unwrap()),
         }
     }
@@ -226,7 +226,7 @@ fn a_lease_lasts_until_what_the_program_has_launched_is_done() {
     assert!(running.poll().is_none());
     // What nobody else sees counts as running.
     let error = load(&gpu, "beside", Image::Ptx(format!("{HEAD}{KERNELS}"))).unwrap_err();
-    assert!(matches!(error, GpuError::LoadWhileRunning { running: 2, .. }), "{error}");
+    assert!(matches!(error, LoadError::WhileRunning { running: 2, .. }), "{error}");
     lease.close();
     for flag in &flags {
         std::thread::sleep(Duration::from_millis(20));
@@ -249,9 +249,9 @@ fn functions_are_checked_before_a_lease() {
     };
     check(1, 32).unwrap();
     let error = check(1 << 20, 32).unwrap_err();
-    assert!(matches!(error, GpuError::NotResident { .. }), "{error}");
+    assert!(matches!(error, StreamError::Launch(LaunchError::NotResident { .. })), "{error}");
     let error = check(1, 1025).unwrap_err();
-    assert!(matches!(error, GpuError::TooManyThreads { .. }), "{error}");
+    assert!(matches!(error, StreamError::Launch(LaunchError::Shape(_))), "{error}");
     // Where kernels take all of the GPU there is no room beside them.
     let flag = gpu.host_memory(4096).unwrap();
     let mut blocks = 1;

@@ -15,11 +15,11 @@ use rustix::fs::{
 };
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
 
-use super::super::GpuError;
 use super::super::backing::Backing;
-use super::super::memory::{checked_size, copy_from_shared, copy_to_shared, system};
+use super::super::memory::{checked_size, copy_from_shared, copy_to_shared};
 use super::super::observer::Observer;
 use super::super::window::{AddressRange, Reserved, Window};
+use super::super::{GpuError, MemoryError};
 
 /// Exponents of the window's size: 256 GiB, and no less than 64 MiB.
 const WINDOW_BITS: std::ops::RangeInclusive<u32> = 26..=38;
@@ -33,12 +33,12 @@ const READ_ONLY: SealFlags = SealFlags::WRITE.union(SealFlags::FUTURE_WRITE);
 /// Flags of pages that only reserve their addresses.
 const NOTHING: MapFlags = MapFlags::PRIVATE.union(MapFlags::NORESERVE);
 
-pub(super) fn window() -> Result<&'static Window, GpuError> {
+pub(super) fn window() -> Result<&'static Window, MemoryError> {
     WINDOW.get(WINDOW_BITS, |bytes| {
         // SAFETY: a new mapping at an address of the system's choice touches no memory in use.
         unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::empty(), NOTHING) }
             .map(<*mut _>::cast)
-            .map_err(|errno| system("mmap", errno))
+            .map_err(|errno| GpuError::system("mmap", errno).into())
     })
 }
 
@@ -53,12 +53,12 @@ impl Pages {
     pub(super) fn new(
         bytes: usize,
         observer: Option<&'static dyn Observer>,
-    ) -> Result<Self, GpuError> {
+    ) -> Result<Self, MemoryError> {
         let bytes = checked_size("GPU memory", bytes)?;
         let file = memfd_create("gpunet-arena", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
-            .map_err(|errno| system("memfd_create", errno))?;
-        ftruncate(&file, bytes as u64).map_err(|errno| system("ftruncate", errno))?;
-        fcntl_add_seals(&file, FIXED_SIZE).map_err(|errno| system("fcntl", errno))?;
+            .map_err(|errno| GpuError::system("memfd_create", errno))?;
+        ftruncate(&file, bytes as u64).map_err(|errno| GpuError::system("ftruncate", errno))?;
+        fcntl_add_seals(&file, FIXED_SIZE).map_err(|errno| GpuError::system("fcntl", errno))?;
         Self::map(file, bytes, observer)
     }
 
@@ -66,8 +66,8 @@ impl Pages {
         file: OwnedFd,
         bytes: usize,
         observer: Option<&'static dyn Observer>,
-    ) -> Result<Self, GpuError> {
-        inspect(&file, bytes).map_err(|why| GpuError::ForeignMemory { why })?;
+    ) -> Result<Self, MemoryError> {
+        inspect(&file, bytes).map_err(MemoryError::Foreign)?;
         Self::map(file, bytes, observer)
     }
 
@@ -75,7 +75,7 @@ impl Pages {
         file: OwnedFd,
         bytes: usize,
         observer: Option<&'static dyn Observer>,
-    ) -> Result<Self, GpuError> {
+    ) -> Result<Self, MemoryError> {
         let mut range = window()?.allocate(bytes)?;
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::SHARED | MapFlags::FIXED;
@@ -87,7 +87,7 @@ impl Pages {
                 // The system may have taken the reserved pages away before it failed, and put
                 // something else there since.
                 range.abandon();
-                Err(system("mmap", errno))
+                Err(GpuError::system("mmap", errno).into())
             }
         }
     }
@@ -125,9 +125,7 @@ impl Backing for Pages {
     }
 
     fn export(&self) -> Result<OwnedFd, GpuError> {
-        self.file
-            .try_clone()
-            .map_err(|error| GpuError::System { call: "dup", text: error.to_string() })
+        self.file.try_clone().map_err(|error| GpuError::system("dup", error))
     }
 
     fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), GpuError> {
@@ -155,14 +153,15 @@ impl Backing for Pages {
         }
     }
 
-    fn allow(&self, ordinal: Option<i32>) -> Result<(), GpuError> {
+    fn allow(&self, ordinal: Option<i32>) -> Result<(), MemoryError> {
         match ordinal {
             None => Ok(()),
             Some(_) => Err(GpuError::Unsupported {
                 what: "memory for a CUDA device",
                 kind: "emulated",
                 remedy: "use GPUs of one kind",
-            }),
+            }
+            .into()),
         }
     }
 }

@@ -38,7 +38,7 @@ fn file(size: usize, seals: SealFlags) -> OwnedFd {
 
 fn refusal(file: OwnedFd, size: usize) -> String {
     match gpu().import_arena(file, size) {
-        Err(GpuError::ForeignMemory { why }) => why,
+        Err(MemoryError::Foreign(why)) => why,
         other => panic!("{other:?}"),
     }
 }
@@ -56,11 +56,11 @@ fn an_arena_is_zeroed_rounded_and_bounded() {
     assert_eq!(bytes(&arena, arena.len() - 4, 4), b"\0end");
     arena.write(arena.len(), b"").unwrap();
     for offset in [arena.len() - 2, arena.len(), usize::MAX - 1, usize::MAX] {
-        assert!(matches!(arena.write(offset, b"end"), Err(GpuError::OutOfRange { .. })));
-        assert!(matches!(arena.read(offset, &mut [0; 3]), Err(GpuError::OutOfRange { .. })));
+        assert!(matches!(arena.write(offset, b"end"), Err(MemoryError::OutOfRange { .. })));
+        assert!(matches!(arena.read(offset, &mut [0; 3]), Err(MemoryError::OutOfRange { .. })));
     }
     for size in [0, usize::MAX, isize::MAX as usize, 1 << 60] {
-        assert!(matches!(gpu.arena(size), Err(GpuError::Memory { .. })), "{size}");
+        assert!(matches!(gpu.arena(size), Err(MemoryError::Refused { .. })), "{size}");
     }
     gpu.arenas_work().unwrap();
     arena.allow(&self::gpu()).unwrap();
@@ -170,7 +170,7 @@ fn more_than_the_window_is_refused() {
     let size = gpu.arena_window().unwrap().bytes as usize;
     // Such a file takes no memory until it is written.
     let error = gpu.import_arena(file(2 * size, FIXED_SIZE), 2 * size).unwrap_err();
-    assert!(matches!(error, GpuError::WindowFull { asked, left } if asked as u64 > left));
+    assert!(matches!(error, MemoryError::WindowFull { asked, left } if asked as u64 > left));
     assert_eq!(error.to_string().lines().count(), 1);
 }
 
