@@ -32,7 +32,7 @@ use crate::settings::policy::Policy;
 use crate::transport::linux::Linux;
 use crate::transport::p2p::P2p;
 use crate::transport::rdma::Rdma;
-use crate::transport::{Placement, Placements, TransportChoice, Transports};
+use crate::transport::{Placement, Placements, Provider, TransportChoice, Transports};
 
 /// GPU memory that p2p streams may take, at least; as a rule four times that of rings.
 const LEAST_ARENAS: u64 = 256 << 20;
@@ -105,16 +105,18 @@ impl Net {
         let (host_rings, gpu_rings) = memory.rings();
         let ring_bytes =
             [plan.ring_memory, gpu_rings.as_ref().map_or(0, |rings| rings.len() as u64)];
-        let (rdma, without_rdma) = match libraries {
-            Ok(libraries) => {
-                let placements = plan.placements;
-                (Some(Rdma::new(libraries, gpu.clone(), host_rings, gpu_rings, placements)), None)
-            }
-            Err(why) => {
-                tracing::info!(why, "IP sockets of this net travel by tcp");
-                (None, Some(why))
-            }
-        };
+        // In the order in which they are tried.
+        let mut providers: Vec<Arc<dyn Provider>> = Vec::new();
+        providers.extend(p2p.map(|p2p| Arc::new(p2p) as _));
+        let without_rdma = libraries.map(|libraries| {
+            let (gpu, placements) = (gpu.clone(), plan.placements);
+            let rdma = Rdma::new(libraries, gpu, host_rings, gpu_rings, placements);
+            providers.push(Arc::new(rdma));
+        });
+        let without_rdma = without_rdma.err();
+        if let Some(why) = &without_rdma {
+            tracing::info!(why, "IP sockets of this net travel by tcp");
+        }
         let rings = u64::from(config.receive_ring) + u64::from(config.send_ring);
         let (print, lines) = printing::queue();
         let (queues, ends) = message_queues(layout.shards)?;
@@ -125,7 +127,7 @@ impl Net {
                 pool: Pool::new(&layout, ring_bytes).reserving(config.reserved, rings),
                 config,
                 policy: plan.policy,
-                transports: Transports::new(plan.transport, &Linux, rdma, p2p),
+                transports: Transports::new(plan.transport, &Linux, providers),
                 queues,
                 launches: RunningLaunches::default(),
                 drain: Drain::default(),

@@ -262,9 +262,9 @@ impl Scene {
         let transports = if p2p {
             let choice = draw.of(&[TransportChoice::Local, TransportChoice::Auto]);
             let p2p = P2p::new(&SimulatedSystem, gpu, ARENA_BYTES)?;
-            Transports::new(choice, &SimulatedSystem, None, Some(p2p))
+            Transports::new(choice, &SimulatedSystem, vec![Arc::new(p2p)])
         } else {
-            Transports::new(TransportChoice::Auto, &SimulatedSystem, None, None)
+            Transports::new(TransportChoice::Auto, &SimulatedSystem, Vec::new())
         };
 
         let threads: usize =

@@ -1,22 +1,15 @@
 //! By which transports a peer may be reached, in the order in which they are tried.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use gpunet_device::SocketAddr;
 
+use super::provider::Provider;
 use super::{Available, TransportChoice};
 
-/// A transport to be tried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Candidate {
-    P2p,
-    /// `known`: the peer has taken it lately, so that the rings may lie where the system's sockets
-    /// could not use them.
-    Rdma {
-        known: bool,
-    },
-    System,
-}
+/// A transport to be tried: a provider's, or the system's socket.
+pub(super) type Candidate = Option<Arc<dyn Provider>>;
 
 /// The candidates for a connection to a peer.
 pub(super) fn candidates(
@@ -24,25 +17,19 @@ pub(super) fn candidates(
     choice: TransportChoice,
     peer: &SocketAddr,
 ) -> VecDeque<Candidate> {
-    let rdma = peer.to_ip().and_then(|ip| Some((ip, available.rdma.as_ref()?)));
-    match (choice, rdma) {
-        (TransportChoice::Local, _) => [Candidate::P2p].into(),
-        (TransportChoice::Rdma, Some(_)) => [Candidate::Rdma { known: true }].into(),
-        (TransportChoice::Tcp | TransportChoice::Rdma, _) => [Candidate::System].into(),
-        (TransportChoice::Auto, rdma) => {
-            let mut all = VecDeque::new();
-            if available.p2p.is_some() {
-                all.push_back(Candidate::P2p);
+    let serves = |provider: &&Arc<dyn Provider>| {
+        peer.domain().is_some_and(|domain| provider.serves(domain))
+            && match choice {
+                TransportChoice::Auto => provider.reaches(peer),
+                only => provider.transport().choice() == only,
             }
-            if let Some((ip, rdma)) = rdma {
-                match available.peers.takes_rdma(ip) {
-                    Some(true) => all.push_back(Candidate::Rdma { known: true }),
-                    None if rdma.reaches(ip) => all.push_back(Candidate::Rdma { known: false }),
-                    _ => {}
-                }
-            }
-            all.push_back(Candidate::System);
-            all
-        }
+    };
+    let mut all: VecDeque<_> =
+        available.providers.iter().filter(serves).map(|provider| Some(provider.clone())).collect();
+    // A path that was to be reached by RDMA is the system's.
+    let others = matches!(choice, TransportChoice::Tcp | TransportChoice::Rdma) && all.is_empty();
+    if others || choice == TransportChoice::Auto {
+        all.push_back(None);
     }
+    all
 }

@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+#[cfg(test)]
 use std::time::Duration;
 
 use gpunet_device::SocketAddr;
@@ -14,23 +15,19 @@ use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::option::SocketOption;
 
 use super::candidate::Candidate;
-use super::p2p::{self, P2pConnector};
-use super::rdma::RdmaConnector;
+use super::provider::Provider;
 use super::timeout::Timeout;
 use super::unconnected::Unconnected;
 use super::{Carrier, Connector, RingRegion, Rings, Socket, SystemSocket, Transport};
-
-/// How long a peer may take to answer by RDMA where other candidates follow. A machine without RDMA
-/// does not even refuse, and the system would ask it for a minute.
-const RDMA_TIMEOUT: Duration = Duration::from_secs(3);
-/// The same for a p2p listener, whose proxy runs on this machine.
-pub(super) const P2P_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What is being tried.
 enum Attempt {
     /// The system's socket, which is the unconnected one's.
     System,
-    Other(Box<dyn Connector>),
+    Other {
+        connector: Box<dyn Connector>,
+        provider: Arc<dyn Provider>,
+    },
     /// Nothing: the next candidate needs other rings.
     Anew,
 }
@@ -94,18 +91,18 @@ impl Connecting {
 
     #[cfg(test)]
     pub(super) fn has_waited(&mut self, time: Duration) {
-        let Attempt::Other(connector) = &mut self.attempt else { panic!("it tries p2p") };
+        let Attempt::Other { connector, .. } = &mut self.attempt else { panic!("it tries p2p") };
         connector.has_waited(time);
     }
 
     fn prepare_next(&mut self) -> Result<(), Errno> {
         let mut failed = Errno::EINVAL;
         while let Some(candidate) = self.candidates.pop_front() {
+            let name = candidate.as_ref().map_or(Transport::Tcp, |it| it.transport());
             match self.prepare(candidate) {
                 Ok(()) => return Ok(()),
                 Err(errno) => {
-                    let peer = self.peer;
-                    tracing::debug!(%peer, %errno, ?candidate, "cannot be tried");
+                    tracing::debug!(peer = %self.peer, %errno, "{name} cannot be tried");
                     failed = errno;
                 }
             }
@@ -114,58 +111,15 @@ impl Connecting {
     }
 
     fn prepare(&mut self, candidate: Candidate) -> Result<(), Errno> {
-        match candidate {
-            Candidate::System => {
-                (self.attempt, self.region) = (Attempt::System, RingRegion::Host);
-                return Ok(());
-            }
-            Candidate::P2p => {
-                let connector = self.p2p_connector()?;
-                self.attempt = Attempt::Other(Box::new(connector));
-            }
-            Candidate::Rdma { known } => {
-                let connector = self.rdma_connector(known)?;
-                self.attempt = Attempt::Other(Box::new(connector));
-            }
-        }
-        if let Attempt::Other(connector) = &mut self.attempt {
-            self.region = connector.region(&self.peer)?;
-        }
-        Ok(())
-    }
-
-    fn p2p_connector(&mut self) -> Result<P2pConnector, Errno> {
-        let Unconnected { available, domain, system, sizes, .. } = &self.socket;
-        let p2p = Arc::clone(available.p2p.as_ref().ok_or(Errno::EOPNOTSUPP)?);
-        let (domain, sizes) = (*domain, *sizes);
-        if self.peer.domain() != Some(domain) {
-            return Err(Errno::EAFNOSUPPORT);
-        }
-        let v6_only = system.option(SocketOption::V6Only).is_ok_and(|only| only != 0);
-        if v6_only && p2p::is_mapped(&self.peer) {
-            return Err(Errno::ENETUNREACH);
-        }
-        let channel = match p2p.call(&self.peer) {
-            Ok(Some(channel)) => Some(channel),
-            Ok(None) => return Err(p2p::nobody_at(&self.peer)),
-            // Its queue is full.
-            Err(Errno::EAGAIN) => None,
-            Err(errno) => return Err(errno),
+        let Some(provider) = candidate else {
+            (self.attempt, self.region) = (Attempt::System, RingRegion::Host);
+            return Ok(());
         };
-        let own = self.socket.name_for(&self.peer)?;
-        let names = p2p::Names { domain, own, peer: self.peer };
-        Ok(P2pConnector::new(p2p, channel, names, sizes, self.p2p_timeout()))
-    }
-
-    fn p2p_timeout(&self) -> Duration {
-        if self.candidates.is_empty() { p2p::TIMEOUT } else { P2P_TIMEOUT }
-    }
-
-    fn rdma_connector(&mut self, known: bool) -> Result<RdmaConnector, Errno> {
-        let (options, bound) = self.socket.rdma_connection();
-        let rdma = self.socket.available.rdma.as_ref().ok_or(Errno::EOPNOTSUPP)?;
-        // It may have to be the system's socket in the end, which needs rings in host memory.
-        Ok(RdmaConnector::new(Arc::clone(rdma), options, bound, !known))
+        let last = self.candidates.is_empty();
+        let mut connector = Arc::clone(&provider).connector(&mut self.socket, &self.peer, last)?;
+        self.region = connector.region(&self.peer)?;
+        self.attempt = Attempt::Other { connector, provider };
+        Ok(())
     }
 
     pub(super) fn region(&self) -> RingRegion {
@@ -173,26 +127,21 @@ impl Connecting {
     }
 
     pub(super) fn attach(&mut self, rings: &Rings) -> Result<(), Errno> {
-        let Attempt::Other(connector) = &mut self.attempt else { return Ok(()) };
+        let Attempt::Other { connector, .. } = &mut self.attempt else { return Ok(()) };
         connector.attach(rings).or_else(|errno| self.fall_back(errno))
     }
 
     /// Begins to connect; whether it is done already.
     pub(super) fn connect(&mut self) -> Result<bool, Errno> {
-        let p2p_timeout = self.p2p_timeout();
-        let connector = match &mut self.attempt {
+        let (connector, provider) = match &mut self.attempt {
             Attempt::System => return self.socket.system.connect(&self.peer),
-            Attempt::Other(connector) => connector,
+            Attempt::Other { connector, provider } => (connector, provider),
             Attempt::Anew => return Ok(false),
         };
         // It was waiting for room in the listener's queue, with no descriptor to report it.
         let waited = self.was_full;
         let begun = connector.connect(&self.peer);
-        let time = match connector.transport() {
-            Transport::P2p => Some(p2p_timeout),
-            _ if self.candidates.is_empty() => None,
-            _ => Some(RDMA_TIMEOUT),
-        };
+        let time = provider.timeout(self.candidates.is_empty());
         let system = self.socket.available.system;
         let timeout = |time| Timeout::new(system, connector.descriptor(), time);
         match begun.and_then(|_| time.map(timeout).transpose()) {
@@ -214,7 +163,7 @@ impl Connecting {
         let over = self.timeout.as_ref().is_some_and(Timeout::is_over);
         let finished = match &mut self.attempt {
             Attempt::System => return self.socket.system.finish_connect(),
-            Attempt::Other(connector) => connector.finish_connect(),
+            Attempt::Other { connector, .. } => connector.finish_connect(),
             Attempt::Anew => return Ok(false),
         };
         match finished {
@@ -234,14 +183,11 @@ impl Connecting {
                 descriptor_changed,
             }),
             Attempt::Anew => Err(Errno::ENOTCONN),
-            Attempt::Other(connector) => {
+            Attempt::Other { connector, provider } => {
                 // The timer watches no more.
                 let descriptor_changed = descriptor_changed || timeout.is_some();
-                let transport = connector.transport();
-                if let Transport::Rdma(_) = transport {
-                    socket.available.peers.note(&peer, true);
-                }
-                let port = (transport == Transport::P2p).then_some(socket.system);
+                provider.tried(&peer, true);
+                let port = (!provider.has_ports()).then_some(socket.system);
                 Ok(Connected { carrier: connector.into_stream()?, port, descriptor_changed })
             }
         }
@@ -249,33 +195,41 @@ impl Connecting {
 
     /// The attempt has failed: goes on with the next one.
     fn try_next(&mut self, errno: Errno) -> Result<bool, Errno> {
-        let rdma = matches!(self.transport(), Transport::Rdma(_));
+        let failed = self.provider();
         self.fall_back(errno)?;
         let begun = self.connect();
-        if rdma && begun.is_ok() {
-            self.socket.available.peers.note(&self.peer, false);
+        if let (Some(failed), Ok(_)) = (failed, begun) {
+            failed.tried(&self.peer, false);
         }
         begun
     }
 
     /// The attempt has failed: prepares the next one, if there is any.
     fn fall_back(&mut self, errno: Errno) -> Result<(), Errno> {
-        let (failed, peer) = (self.transport(), self.peer);
+        let (failed, name, peer) = (self.provider(), self.transport(), self.peer);
         // Before bytes reach rings that both use.
         self.attempt = Attempt::Anew;
         self.timeout = None;
         if self.candidates.is_empty() {
             return Err(errno);
         }
-        tracing::info!(%peer, %errno, "no connection by {failed}");
+        tracing::info!(%peer, %errno, "no connection by {name}");
         self.descriptor_changed = true;
         if self.region == RingRegion::Host {
             return self.prepare_next();
         }
-        if let Transport::Rdma(_) = failed {
-            self.socket.available.peers.note(&peer, false);
+        if let Some(failed) = failed {
+            failed.tried(&peer, false);
         }
         Ok(())
+    }
+
+    /// The transport that is tried, if it is not the system's.
+    fn provider(&self) -> Candidate {
+        match &self.attempt {
+            Attempt::Other { provider, .. } => Some(Arc::clone(provider)),
+            Attempt::System | Attempt::Anew => None,
+        }
     }
 
     /// Whether it is to be connected once more, from `region` on, and where to.
@@ -290,7 +244,7 @@ impl Connecting {
     /// Of what is tried.
     fn now(&self) -> &dyn Socket {
         match &self.attempt {
-            Attempt::Other(connector) => connector.as_ref(),
+            Attempt::Other { connector, .. } => connector.as_ref(),
             _ => self.socket.system.as_ref(),
         }
     }
@@ -301,7 +255,7 @@ impl Connecting {
 
     pub(super) fn set_option(&mut self, option: SocketOption, value: u64) -> Result<(), Errno> {
         match &mut self.attempt {
-            Attempt::Other(connector) => connector.set_option(option, value),
+            Attempt::Other { connector, .. } => connector.set_option(option, value),
             _ => self.socket.system.set_option(option, value),
         }
     }

@@ -15,7 +15,8 @@
 //! | [`tcp`] | IPv4, IPv6 | always | the system's socket reads into the ring and writes from it |
 //! | [`unix`] | paths | always | likewise |
 //!
-//! A transport supplies a `Connector`, an `Acceptor` and a `Stream`; that of the system's
+//! A transport beside the system's sockets is a `Provider`: a net has a list of them, and nothing else here names
+//! one. A transport supplies a `Connector`, an `Acceptor` and a `Stream`; that of the system's
 //! sockets a `SystemSocket` as well. What a stream is asked for depends on what carries its bytes
 //! (`Carrier`): a socket of the system is given slices of a ring to fill or drain, a device says how far it
 //! came, kernels report how they end. Nothing waits. What they use of the operating system is passed in (`system`).
@@ -31,7 +32,7 @@ pub(crate) mod linux;
 mod listener;
 mod name;
 pub(crate) mod p2p;
-mod peers;
+pub(crate) mod provider;
 pub(crate) mod rdma;
 mod ready_set;
 mod seqpacket;
@@ -59,9 +60,7 @@ pub(crate) use socket::{
     SystemSocket, SystemStream,
 };
 
-use p2p::P2p;
-use peers::Peers;
-use rdma::Rdma;
+pub(crate) use provider::Provider;
 use system::SystemRef;
 use unconnected::Unconnected;
 
@@ -125,10 +124,7 @@ fn any_address(domain: Domain) -> Result<SocketAddr, Errno> {
 /// What the sockets of a net have in common.
 struct Available {
     system: SystemRef,
-    /// None: this machine has none, or the net shall not use it.
-    rdma: Option<Arc<Rdma>>,
-    p2p: Option<Arc<P2p>>,
-    peers: Peers,
+    providers: Vec<Arc<dyn Provider>>,
 }
 
 /// What the sockets of a net are made with.
@@ -138,33 +134,31 @@ pub(crate) struct Transports {
 }
 
 impl Transports {
+    /// `providers`: the transports of the net beside the system's sockets, in the order in which they are
+    /// tried.
     pub(crate) fn new(
         choice: TransportChoice,
         system: SystemRef,
-        rdma: Option<Rdma>,
-        p2p: Option<P2p>,
+        providers: Vec<Arc<dyn Provider>>,
     ) -> Self {
-        let (rdma, p2p) = (rdma.map(Arc::new), p2p.map(Arc::new));
-        let available = Arc::new(Available { system, rdma, p2p, peers: Peers::default() });
-        Self { choice, available }
+        Self { choice, available: Arc::new(Available { system, providers }) }
     }
 
     /// What is known of the RDMA devices that were used.
     pub(crate) fn adapters(&self) -> Vec<rdma::AdapterReport> {
-        self.available.rdma.as_ref().map_or(Vec::new(), |rdma| rdma.report())
+        self.available.providers.iter().flat_map(|provider| provider.adapters()).collect()
     }
 
-    /// Frees what p2p streams left behind that are closed at both ends by now.
+    /// Frees what streams left behind that are closed at both ends by now.
     pub(crate) fn tidy(&self) {
-        if let Some(p2p) = &self.available.p2p {
-            p2p.tidy();
-        }
+        self.available.providers.iter().for_each(|provider| provider.tidy());
     }
 
-    /// P2P streams that are closed at one end alone, and bytes of their memory that are not free.
+    /// Streams that are closed at one end alone, and bytes of their memory that are not free.
     #[cfg(test)]
     pub(crate) fn left_behind(&self) -> (usize, u64) {
-        self.available.p2p.as_ref().map_or((0, 0), |p2p| p2p.left_behind())
+        let left = self.available.providers.iter().map(|provider| provider.left_behind());
+        left.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
     }
 
     /// A new socket for a domain.
@@ -177,7 +171,7 @@ impl Transports {
 #[cfg(test)]
 impl Default for Transports {
     fn default() -> Self {
-        Self::new(TransportChoice::Auto, &linux::Linux, None, None)
+        Self::new(TransportChoice::Auto, &linux::Linux, Vec::new())
     }
 }
 

@@ -11,7 +11,7 @@ use super::system::SystemRef;
 pub(super) const AT_ONCE: usize = 64;
 
 /// See the module. Members leave it when they are closed.
-pub(super) struct ReadySet {
+pub(crate) struct ReadySet {
     system: SystemRef,
     set: OwnedFd,
 }

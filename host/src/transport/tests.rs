@@ -6,6 +6,8 @@ use std::sync::Arc;
 use gpunet_device::abi::option::SocketOption;
 
 use super::linux::Linux;
+use super::p2p::P2p;
+use super::system::System as _;
 use super::*;
 use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
 
@@ -14,7 +16,7 @@ const SIZES: RingSizes = RingSizes { receive: 4096, send: 4096 };
 fn transports(choice: TransportChoice) -> Transports {
     let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
     let p2p = P2p::new(&Linux, &gpu, 64 << 20).expect("it works");
-    Transports::new(choice, &Linux, None, Some(p2p))
+    Transports::new(choice, &Linux, vec![Arc::new(p2p)])
 }
 
 fn at(text: &str) -> SocketAddr {
@@ -78,12 +80,13 @@ fn connect(transports: &Transports, listener: &mut Endpoint, peer: &SocketAddr) 
 #[test]
 fn a_call_waits_for_a_full_queue_and_not_for_ever() {
     let local = transports(TransportChoice::Local);
-    let p2p = Arc::clone(local.available.p2p.as_ref().expect("it has it"));
+    let p2p = Arc::clone(&local.available.providers[0]);
+    let registry = Linux.registry().expect("a folder");
     let (_held, address) = address();
-    let registration = p2p.registry.listen(&address, false, false).expect("nobody has it");
+    let registration = registry.listen(&address, false, false).expect("nobody has it");
     rustix::net::listen(registration.descriptor(), 0).expect("a socket");
     let mut waiting = Vec::new();
-    while let Ok(Some(channel)) = p2p.registry.call(&address) {
+    while let Ok(Some(channel)) = registry.call(&address) {
         waiting.push(channel);
     }
     let mut socket = local.make(Domain::V4).expect("a socket");
@@ -99,13 +102,13 @@ fn a_call_waits_for_a_full_queue_and_not_for_ever() {
     let mut late = local.make(Domain::V4).expect("a socket");
     assert_eq!(late.region(Some(&address), SIZES), Ok(RingRegion::Window));
     assert_eq!(late.connect(), Err(Errno::EAGAIN));
-    late.has_waited(p2p::TIMEOUT);
+    late.has_waited(p2p.timeout(true).expect("it has one"));
     assert_eq!(late.connect(), Err(Errno::ETIMEDOUT));
     let auto = Transports { choice: TransportChoice::Auto, available: local.available };
     let mut either = auto.make(Domain::V4).expect("a socket");
     assert_eq!(either.region(Some(&address), SIZES), Ok(RingRegion::Window));
     assert_eq!(either.connect(), Err(Errno::EAGAIN));
-    either.has_waited(super::connecting::P2P_TIMEOUT);
+    either.has_waited(p2p.timeout(false).expect("it has one"));
     assert_eq!(either.connect(), Ok(false));
     assert_eq!(either.starts_anew(), Some(address), "the next candidate wants other rings");
     assert_eq!(either.region(Some(&address), SIZES), Ok(RingRegion::Host));

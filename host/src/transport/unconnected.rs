@@ -8,8 +8,7 @@ use gpunet_device::abi::option::SocketOption;
 use gpunet_device::{Domain, SocketAddr};
 
 use super::listener::Listener;
-use super::p2p::P2pAcceptor;
-use super::rdma::{RdmaAcceptor, RdmaOptions, RdmaPort};
+use super::provider::{Port, Provider};
 use super::ready_set::ReadySet;
 use super::{
     Acceptor, Available, Placements, RingSizes, SystemSocket, Transport, TransportChoice,
@@ -20,17 +19,17 @@ use super::{
 const PORTS: usize = 32;
 
 /// See the module.
-pub(super) struct Unconnected {
+pub(crate) struct Unconnected {
     pub(super) available: Arc<Available>,
     pub(super) domain: Domain,
     pub(super) choice: TransportChoice,
     /// Where rings of RDMA streams may lie, where that is not the net's wish.
-    placements: Option<Placements>,
+    pub(super) placements: Option<Placements>,
     pub(super) system: Box<dyn SystemSocket>,
     pub(super) sizes: RingSizes,
     bound: Option<SocketAddr>,
     /// The port that the system chose, by RDMA, for the case that this is going to listen.
-    held: Option<RdmaPort>,
+    held: Option<Box<dyn Port>>,
 }
 
 impl Unconnected {
@@ -53,15 +52,23 @@ impl Unconnected {
         Self { available, domain, choice, placements, system, sizes, bound: None, held: None }
     }
 
+    /// The system's socket holds its port, and no peer comes by it.
     fn is_p2p_only(&self) -> bool {
         self.choice == TransportChoice::Local
     }
 
-    /// Whether it may listen by RDMA.
-    fn may_use_rdma(&self) -> bool {
-        self.domain != Domain::Unix
-            && self.available.rdma.is_some()
-            && matches!(self.choice, TransportChoice::Auto | TransportChoice::Rdma)
+    /// The providers by which it may listen.
+    fn providers(&self) -> Vec<Arc<dyn Provider>> {
+        let usable = |provider: &&Arc<dyn Provider>| {
+            let chosen = provider.transport().choice() == self.choice;
+            provider.serves(self.domain) && (chosen || self.choice == TransportChoice::Auto)
+        };
+        self.available.providers.iter().filter(usable).cloned().collect()
+    }
+
+    /// That of those which has ports of its own.
+    fn port_provider(&self) -> Option<Arc<dyn Provider>> {
+        self.providers().into_iter().find(|provider| provider.has_ports())
     }
 
     pub(super) fn bind(&mut self, address: &SocketAddr) -> Result<(), Errno> {
@@ -73,10 +80,12 @@ impl Unconnected {
         }
         // The system's socket holds the port; listening by RDMA takes the same one.
         let any_port = ip.is_some_and(|ip| ip.port() == 0);
-        if any_port && self.may_use_rdma() && self.bound.is_none() {
-            return self.bind_to_common_port(address);
+        match self.port_provider() {
+            Some(other) if any_port && self.bound.is_none() => {
+                self.bind_to_common_port(address, &other)
+            }
+            _ => self.bind_to(address),
         }
-        self.bind_to(address)
     }
 
     fn bind_to(&mut self, address: &SocketAddr) -> Result<(), Errno> {
@@ -88,12 +97,16 @@ impl Unconnected {
     /// Binds to a port that is free for listeners both ways. RDMA has ports of its own, and there a
     /// stream that goes out keeps listeners from its port. Another socket looks for it, since this one
     /// can be bound only once.
-    fn bind_to_common_port(&mut self, address: &SocketAddr) -> Result<(), Errno> {
+    fn bind_to_common_port(
+        &mut self,
+        address: &SocketAddr,
+        other: &Arc<dyn Provider>,
+    ) -> Result<(), Errno> {
         for _ in 0..PORTS {
             let mut probe = self.available.system.socket(self.domain)?;
             probe.bind(address)?;
             let free = probe.local_addr()?;
-            let held = match self.rdma_port(&free) {
+            let held = match Arc::clone(other).port(self, &free) {
                 Ok(port) => Some(port),
                 // The latter where one of the two is no particular address.
                 Err(Errno::EADDRINUSE | Errno::EADDRNOTAVAIL) => continue,
@@ -113,28 +126,16 @@ impl Unconnected {
         self.bind_to(address)
     }
 
-    /// What was set on the system's socket and holds for one by RDMA, too.
-    fn rdma_options(&self) -> RdmaOptions {
-        let of = |option| self.system.option(option).ok();
-        RdmaOptions {
-            domain: self.domain,
-            placements: self.placements,
-            keepalive: of(SocketOption::KeepAlive).is_some_and(|on| on != 0),
-            keepalive_idle_s: of(SocketOption::KeepAliveIdle),
-            v6_only: of(SocketOption::V6Only).is_some_and(|on| on != 0),
-        }
-    }
-
-    /// The same for a connection, and the address that it comes from; a port that was held for a
-    /// listener is free from now on.
-    pub(super) fn rdma_connection(&mut self) -> (RdmaOptions, Option<std::net::SocketAddr>) {
+    /// The address that a connection comes from, by another transport than the system's; a port that was held for
+    /// a listener is free from now on.
+    pub(super) fn source(&mut self) -> Option<SocketAddr> {
         self.held = None;
-        (self.rdma_options(), self.bound.and_then(|bound| bound.to_ip()))
+        self.bound
     }
 
-    fn rdma_port(&self, address: &SocketAddr) -> Result<RdmaPort, Errno> {
-        let rdma = self.available.rdma.as_ref().ok_or(Errno::EOPNOTSUPP)?;
-        RdmaPort::bind(Arc::clone(rdma), self.rdma_options(), address)
+    /// Whether an option of the system's socket is set, which holds for other transports, too.
+    pub(super) fn is_set(&self, option: SocketOption) -> bool {
+        self.system.option(option).is_ok_and(|on| on != 0)
     }
 
     /// Gives it an address of its own that reaches a peer of this machine, if it has none.
@@ -149,29 +150,19 @@ impl Unconnected {
 
     /// Has it listen by all transports that it may use.
     pub(super) fn listen(mut self, backlog: u32) -> Result<Listener, (Errno, Box<Self>)> {
-        let p2p_only = self.is_p2p_only();
-        let p2p = matches!(self.choice, TransportChoice::Auto | TransportChoice::Local)
-            && self.available.p2p.is_some();
-        let prepared = self.prepare_to_listen(backlog, p2p);
-        let (address, set) = match prepared {
+        let providers = self.providers();
+        let (address, set) = match self.prepare_to_listen(backlog, !providers.is_empty()) {
             Ok(prepared) => prepared,
             Err(errno) => return Err((errno, Box::new(self))),
         };
         let mut acceptors: Vec<Box<dyn Acceptor>> = Vec::new();
-        if p2p {
-            match self.listen_by_p2p(&address, set.as_ref()) {
+        for provider in providers {
+            let Some(set) = &set else { break };
+            let name = provider.transport();
+            match self.listen_by(provider, &address, backlog, set) {
                 Ok(acceptor) => acceptors.push(acceptor),
-                Err(errno) if p2p_only => return Err((errno, Box::new(self))),
-                Err(errno) => tracing::info!(%address, %errno, "no p2p streams there"),
-            }
-        }
-        if self.may_use_rdma() {
-            match self.listen_by_rdma(&address, backlog) {
-                Ok(acceptor) => acceptors.push(Box::new(acceptor)),
-                Err(errno) if self.choice == TransportChoice::Rdma => {
-                    return Err((errno, Box::new(self)));
-                }
-                Err(errno) => tracing::info!(%address, %errno, "no RDMA there"),
+                Err(errno) if name.choice() == self.choice => return Err((errno, Box::new(self))),
+                Err(errno) => tracing::info!(%address, %errno, "nobody can come by {name}"),
             }
         }
         let Self { choice, system, domain, .. } = self;
@@ -188,19 +179,18 @@ impl Unconnected {
     }
 
     /// Has the system's socket listen, or hold the port where nobody shall come by it. The address,
-    /// and a set for what all acceptors wait on, where there may be several.
+    /// and a set for what all acceptors wait on, where there are `several`.
     fn prepare_to_listen(
         &mut self,
         backlog: u32,
-        p2p: bool,
+        several: bool,
     ) -> Result<(SocketAddr, Option<Arc<ReadySet>>), Errno> {
-        if (self.is_p2p_only() || self.may_use_rdma()) && self.bound.is_none() {
+        let needs_port = self.is_p2p_only() || self.port_provider().is_some();
+        if needs_port && self.bound.is_none() {
             self.bind(&any_address(self.domain)?)?;
         }
-        let set = match p2p || self.may_use_rdma() {
-            true => Some(Arc::new(ReadySet::new(self.available.system)?)),
-            false => None,
-        };
+        let set = several.then(|| ReadySet::new(self.available.system).map(Arc::new));
+        let set = set.transpose()?;
         if !self.is_p2p_only() {
             // All need one port: on the system's socket first.
             self.system.listen(backlog)?;
@@ -208,32 +198,16 @@ impl Unconnected {
         Ok((self.system.local_addr()?, set))
     }
 
-    fn listen_by_p2p(
-        &self,
-        address: &SocketAddr,
-        set: Option<&Arc<ReadySet>>,
-    ) -> Result<Box<P2pAcceptor>, Errno> {
-        let (Some(p2p), Some(set)) = (&self.available.p2p, set) else {
-            return Err(Errno::EOPNOTSUPP);
-        };
-        let is_set = |option| self.system.option(option).is_ok_and(|on| on != 0);
-        let v6_only = is_set(SocketOption::V6Only);
-        let shared = is_set(SocketOption::ReusePort);
-        let registration = p2p.registry.listen(address, v6_only, shared)?;
-        let (p2p, set) = (Arc::clone(p2p), Arc::clone(set));
-        P2pAcceptor::new(p2p, registration, self.domain, *address, set).map(Box::new)
-    }
-
-    fn listen_by_rdma(
+    fn listen_by(
         &mut self,
+        provider: Arc<dyn Provider>,
         address: &SocketAddr,
         backlog: u32,
-    ) -> Result<RdmaAcceptor, Errno> {
-        let port = match self.held.take() {
-            Some(held) => held.with_options(self.rdma_options()),
-            None => self.rdma_port(address)?,
-        };
-        port.listen(backlog)
+        set: &Arc<ReadySet>,
+    ) -> Result<Box<dyn Acceptor>, Errno> {
+        let held = if provider.has_ports() { self.held.take() } else { None };
+        let port = held.map_or_else(|| provider.port(self, address), Ok)?;
+        port.listen(self, backlog, set)
     }
 
     pub(super) fn set_option(&mut self, option: SocketOption, value: u64) -> Result<(), Errno> {
@@ -241,21 +215,17 @@ impl Unconnected {
             SocketOption::Transport => {
                 let choice = TransportChoice::from_number(value).ok_or(Errno::EINVAL)?;
                 match choice {
-                    // What the net does not have.
-                    TransportChoice::Local if self.available.p2p.is_none() => {
-                        return Err(Errno::EINVAL);
-                    }
                     TransportChoice::Rdma if self.domain == Domain::Unix => {
                         return Err(Errno::EOPNOTSUPP);
                     }
-                    TransportChoice::Rdma if self.available.rdma.is_none() => {
-                        return Err(Errno::ENOPROTOOPT);
-                    }
+                    // What the net does not have.
+                    TransportChoice::Local if !self.has(choice) => return Err(Errno::EINVAL),
+                    TransportChoice::Rdma if !self.has(choice) => return Err(Errno::ENOPROTOOPT),
                     _ => self.choice = choice,
                 }
                 Ok(())
             }
-            SocketOption::Placement if self.has_placements() => {
+            SocketOption::Placement if self.has(TransportChoice::Rdma) => {
                 self.placements = Some(Placements::from_number(value).ok_or(Errno::EINVAL)?);
                 Ok(())
             }
@@ -266,15 +236,17 @@ impl Unconnected {
     pub(super) fn option(&self, option: SocketOption) -> Result<u64, Errno> {
         match option {
             SocketOption::Transport => Ok(self.choice as u64),
-            SocketOption::Placement if self.has_placements() => {
+            SocketOption::Placement if self.has(TransportChoice::Rdma) => {
                 Ok(self.placements.unwrap_or(Placements::ALL).number())
             }
             _ => self.system.option(option),
         }
     }
 
-    fn has_placements(&self) -> bool {
-        self.domain != Domain::Unix && self.available.rdma.is_some()
+    /// Whether a provider is the one for that choice.
+    fn has(&self, choice: TransportChoice) -> bool {
+        let mut all = self.available.providers.iter();
+        all.any(|it| it.transport().choice() == choice && it.serves(self.domain))
     }
 
     pub(super) fn transport(&self) -> Transport {

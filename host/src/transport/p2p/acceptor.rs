@@ -27,7 +27,7 @@ const CALLS: usize = 32;
 const CALLS_KEY: u64 = 16;
 
 /// See the module.
-pub(in super::super) struct P2pAcceptor {
+pub(super) struct P2pAcceptor {
     p2p: Arc<P2p>,
     registration: Box<dyn Registration>,
     domain: Domain,
@@ -43,7 +43,7 @@ pub(in super::super) struct P2pAcceptor {
 }
 
 impl P2pAcceptor {
-    pub(in super::super) fn new(
+    pub(super) fn new(
         p2p: Arc<P2p>,
         registration: Box<dyn Registration>,
         domain: Domain,

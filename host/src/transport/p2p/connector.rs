@@ -28,7 +28,7 @@ enum State {
 }
 
 /// See the module.
-pub(in super::super) struct P2pConnector {
+pub(super) struct P2pConnector {
     p2p: Arc<P2p>,
     names: Names,
     sizes: RingSizes,
@@ -37,7 +37,7 @@ pub(in super::super) struct P2pConnector {
 
 impl P2pConnector {
     /// With a channel to the listener, or without one where its queue is full.
-    pub(in super::super) fn new(
+    pub(super) fn new(
         p2p: Arc<P2p>,
         channel: Option<ControlChannel>,
         names: Names,

@@ -30,7 +30,7 @@ use crate::pool::ring_capacity;
 /// How long the other end's proxy may take to answer when no other transport can be tried. A healthy proxy
 /// answers at once, and the kernel's call has its own time limit. This one ends calls without a limit,
 /// and a listener drops callers that stay silent for as long.
-pub(in super::super) const TIMEOUT: Duration = Duration::from_secs(60);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What comes next.
 enum Expected {

@@ -26,15 +26,11 @@ mod inbox;
 mod message;
 mod names;
 mod process;
+mod provider;
 pub(super) mod registry;
 mod shared;
 mod stream;
 #[cfg(test)]
 mod tests;
 
-pub(super) use acceptor::P2pAcceptor;
-pub(super) use connector::P2pConnector;
-pub(super) use handshake::TIMEOUT;
-pub(super) use names::{Names, is_mapped};
-pub(super) use registry::nobody_at;
 pub(crate) use shared::P2p;

@@ -36,7 +36,7 @@ impl Names {
 }
 
 /// Whether it is an address of IPv4 as sockets of IPv6 have it.
-pub(in super::super) fn is_mapped(address: &SocketAddr) -> bool {
+pub(super) fn is_mapped(address: &SocketAddr) -> bool {
     match address.to_ip().map(|ip| ip.ip()) {
         Some(IpAddr::V6(ip)) => ip.to_ipv4_mapped().is_some(),
         _ => false,

@@ -19,7 +19,7 @@ pub(crate) struct P2p {
     pub(super) system: SystemRef,
     pub(super) gpu: Gpu,
     pub(super) arenas: Arenas,
-    pub(in super::super) registry: Box<dyn Registry>,
+    pub(super) registry: Box<dyn Registry>,
     /// Inboxes whose streams are closed here and not yet at the other end.
     deferred: Mutex<DeferredFrees>,
 }
@@ -40,10 +40,7 @@ impl P2p {
     }
 
     /// Calls the listener at an address; see [`Registry::call`].
-    pub(in super::super) fn call(
-        &self,
-        address: &SocketAddr,
-    ) -> Result<Option<ControlChannel>, Errno> {
+    pub(super) fn call(&self, address: &SocketAddr) -> Result<Option<ControlChannel>, Errno> {
         Ok(self.registry.call(address)?.map(|socket| self.channel(socket)))
     }
 
@@ -70,21 +67,9 @@ impl P2p {
     }
 
     /// Frees the inboxes of streams that are closed at both ends by now.
-    fn free_complete(&self) {
+    pub(super) fn free_complete(&self) {
         let complete = self.deferred().collect();
         // Not under the lock.
         drop(complete);
-    }
-
-    /// Streams that are closed here alone, and bytes of arenas that are not free.
-    #[cfg(test)]
-    pub(in super::super) fn left_behind(&self) -> (usize, u64) {
-        (self.deferred().len(), self.arenas.used_bytes())
-    }
-
-    /// Frees those inboxes, and arenas that nobody uses.
-    pub(in super::super) fn tidy(&self) {
-        self.free_complete();
-        self.arenas.tidy();
     }
 }

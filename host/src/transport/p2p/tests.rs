@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use super::super::linux::Linux;
-use super::super::{KernelStream as _, RingSizes, Stream as _};
+use super::super::{KernelStream as _, Provider as _, RingSizes, Stream as _};
 use super::channel::{ControlChannel, Received};
 use super::deferred::DeferredFree;
 use super::handshake::{Handshake, Progressed};
 use super::message::Message;
+use super::names::Names;
 use super::process::Process;
 use super::stream::P2pStream;
 use super::*;

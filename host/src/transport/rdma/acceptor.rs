@@ -16,7 +16,7 @@ use super::stream::RdmaStream;
 use super::{Rdma, errno};
 
 /// A port that nobody listens at yet.
-pub(in super::super) struct RdmaPort {
+pub(super) struct RdmaPort {
     rdma: Arc<Rdma>,
     options: RdmaOptions,
     listener: Listener,
@@ -25,7 +25,7 @@ pub(in super::super) struct RdmaPort {
 
 impl RdmaPort {
     /// Holds it from now on, as a socket's address is.
-    pub(in super::super) fn bind(
+    pub(super) fn bind(
         rdma: Arc<Rdma>,
         options: RdmaOptions,
         address: &SocketAddr,
@@ -41,13 +41,13 @@ impl RdmaPort {
     }
 
     /// With options that were set since.
-    pub(in super::super) fn with_options(self, options: RdmaOptions) -> Self {
+    pub(super) fn with_options(self, options: RdmaOptions) -> Self {
         // A port that is bound has its family.
         let v6_only = self.options.v6_only;
         Self { options: RdmaOptions { v6_only, ..options }, ..self }
     }
 
-    pub(in super::super) fn listen(self, backlog: u32) -> Result<RdmaAcceptor, Errno> {
+    pub(super) fn accept_by(self, backlog: u32) -> Result<RdmaAcceptor, Errno> {
         let Self { rdma, options, listener, bound } = self;
         listener.listen(backlog).map_err(|error| errno(&error))?;
         Ok(RdmaAcceptor { rdma, options, listener: Some(listener), bound, next: None })
@@ -55,7 +55,7 @@ impl RdmaPort {
 }
 
 /// See the module.
-pub(in super::super) struct RdmaAcceptor {
+pub(super) struct RdmaAcceptor {
     rdma: Arc<Rdma>,
     options: RdmaOptions,
     /// None when it was shut down.

@@ -25,7 +25,7 @@ enum State {
 }
 
 /// See the module.
-pub(in super::super) struct RdmaConnector {
+pub(super) struct RdmaConnector {
     rdma: Arc<Rdma>,
     options: RdmaOptions,
     bound: Option<IpSocketAddr>,
@@ -35,7 +35,7 @@ pub(in super::super) struct RdmaConnector {
 impl RdmaConnector {
     /// From an address that the socket is bound to, if any; with rings in host memory alone, if they
     /// may lie there, where the system's sockets may have to use them in the end.
-    pub(in super::super) fn new(
+    pub(super) fn new(
         rdma: Arc<Rdma>,
         mut options: RdmaOptions,
         bound: Option<IpSocketAddr>,

@@ -17,7 +17,9 @@ mod adapter;
 mod addresses;
 mod connector;
 mod options;
+mod peers;
 mod prepared;
+mod provider;
 mod release;
 mod stream;
 
@@ -32,10 +34,8 @@ use serde::Serialize;
 
 use super::{Placement, Placements};
 use crate::gpu::{DeviceMemory, Gpu, HostMemory, RemoteWrites};
-pub(super) use acceptor::{RdmaAcceptor, RdmaPort};
 use adapter::Adapter;
-pub(super) use connector::RdmaConnector;
-pub(super) use options::RdmaOptions;
+use peers::Peers;
 use release::Releaser;
 
 /// What the RDMA sockets of a net have in common.
@@ -46,6 +46,7 @@ pub(crate) struct Rdma {
     gpu_rings: Option<Arc<DeviceMemory>>,
     placements: Placements,
     adapters: Mutex<Vec<Arc<Adapter>>>,
+    peers: Peers,
     releaser: Releaser,
 }
 
@@ -62,8 +63,9 @@ impl Rdma {
         gpu_rings: Option<Arc<DeviceMemory>>,
         placements: Placements,
     ) -> Self {
-        let (adapters, releaser) = (Mutex::default(), Releaser::default());
-        Self { libraries, gpu, host_rings, gpu_rings, placements, adapters, releaser }
+        let (adapters, peers) = (Mutex::default(), Peers::default());
+        let releaser = Releaser::default();
+        Self { libraries, gpu, host_rings, gpu_rings, placements, adapters, peers, releaser }
     }
 
     /// The adapter that has a local address.
@@ -106,19 +108,14 @@ impl Rdma {
         Ok((self.adapter(local)?, local))
     }
 
-    /// Whether the route to a peer has an RDMA device.
-    pub(super) fn reaches(&self, peer: SocketAddr) -> bool {
-        self.route_to(None, peer).is_ok()
-    }
-
     /// What each device that was used made of the rings.
-    pub(super) fn report(&self) -> Vec<AdapterReport> {
+    fn report(&self) -> Vec<AdapterReport> {
         let adapters = self.adapters.lock().unwrap_or_else(PoisonError::into_inner);
         adapters.iter().map(|adapter| adapter.report()).collect()
     }
 
     /// Where rings may lie, by the net's wish and a socket's own.
-    pub(super) fn allowed(&self, wish: Option<Placements>) -> impl Fn(Placement) -> bool {
+    fn allowed(&self, wish: Option<Placements>) -> impl Fn(Placement) -> bool {
         let net = self.placements;
         move |placement| wish.unwrap_or(net).allow(placement)
     }

@@ -7,6 +7,7 @@ use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::option::SocketOption;
 use gpunet_device::{Domain, SocketAddr};
 
+use super::super::unconnected::Unconnected;
 use super::super::{Placement, Placements};
 
 /// How often a peer is probed (keepalive) by default, as TCP does.
@@ -16,18 +17,29 @@ const MOST_IDLE_S: u64 = 32767;
 
 /// What was set on a socket before it connects or listens, and what a stream has from there.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct RdmaOptions {
-    pub(in super::super) domain: Domain,
+pub(super) struct RdmaOptions {
+    pub(super) domain: Domain,
     /// Where its rings may lie, where that is not the net's wish.
-    pub(in super::super) placements: Option<Placements>,
+    pub(super) placements: Option<Placements>,
     /// Whether the peer is probed (keepalive), and how often.
-    pub(in super::super) keepalive: bool,
-    pub(in super::super) keepalive_idle_s: Option<u64>,
+    pub(super) keepalive: bool,
+    pub(super) keepalive_idle_s: Option<u64>,
     /// Whether a listener at any address of IPv6 takes peers of that family alone.
-    pub(in super::super) v6_only: bool,
+    pub(super) v6_only: bool,
 }
 
 impl RdmaOptions {
+    /// What was set on a socket of the system and holds for one by RDMA, too.
+    pub(super) fn of(socket: &Unconnected) -> Self {
+        Self {
+            domain: socket.domain,
+            placements: socket.placements,
+            keepalive: socket.is_set(SocketOption::KeepAlive),
+            keepalive_idle_s: socket.system.option(SocketOption::KeepAliveIdle).ok(),
+            v6_only: socket.is_set(SocketOption::V6Only),
+        }
+    }
+
     /// How often the peer is probed, if it is.
     pub(super) fn keepalive(&self) -> Option<Duration> {
         self.keepalive.then(|| Duration::from_secs(self.keepalive_idle_s.unwrap_or(KEEPALIVE_S)))

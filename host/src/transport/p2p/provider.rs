@@ -1,0 +1,107 @@
+//! P2p streams as the sockets of a net use them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gpunet_device::abi::errno::Errno;
+use gpunet_device::abi::option::SocketOption;
+use gpunet_device::{Domain, SocketAddr};
+
+use super::super::provider::{Port, Provider};
+use super::super::ready_set::ReadySet;
+use super::super::system::Registration;
+use super::super::unconnected::Unconnected;
+use super::super::{Acceptor, Connector, Transport};
+use super::acceptor::P2pAcceptor;
+use super::connector::P2pConnector;
+use super::handshake::TIMEOUT;
+use super::names::{Names, is_mapped};
+use super::registry::nobody_at;
+use super::shared::P2p;
+
+/// How long a listener may take to answer where other transports follow: its proxy runs on this machine.
+const SHORT_TIMEOUT: Duration = Duration::from_secs(5);
+
+impl Provider for P2p {
+    fn transport(&self) -> Transport {
+        Transport::P2p
+    }
+
+    fn serves(&self, _domain: Domain) -> bool {
+        true
+    }
+
+    fn reaches(&self, _peer: &SocketAddr) -> bool {
+        true
+    }
+
+    fn connector(
+        self: Arc<Self>,
+        socket: &mut Unconnected,
+        peer: &SocketAddr,
+        last: bool,
+    ) -> Result<Box<dyn Connector>, Errno> {
+        let (domain, sizes) = (socket.domain, socket.sizes);
+        if peer.domain() != Some(domain) {
+            return Err(Errno::EAFNOSUPPORT);
+        }
+        if is_mapped(peer) && socket.is_set(SocketOption::V6Only) {
+            return Err(Errno::ENETUNREACH);
+        }
+        let channel = match self.call(peer) {
+            Ok(Some(channel)) => Some(channel),
+            Ok(None) => return Err(nobody_at(peer)),
+            // Its queue is full.
+            Err(Errno::EAGAIN) => None,
+            Err(errno) => return Err(errno),
+        };
+        let names = Names { domain, own: socket.name_for(peer)?, peer: *peer };
+        let timeout = if last { TIMEOUT } else { SHORT_TIMEOUT };
+        Ok(Box::new(P2pConnector::new(self, channel, names, sizes, timeout)))
+    }
+
+    fn timeout(&self, last: bool) -> Option<Duration> {
+        Some(if last { TIMEOUT } else { SHORT_TIMEOUT })
+    }
+
+    fn port(
+        self: Arc<Self>,
+        socket: &Unconnected,
+        address: &SocketAddr,
+    ) -> Result<Box<dyn Port>, Errno> {
+        let v6_only = socket.is_set(SocketOption::V6Only);
+        let shared = socket.is_set(SocketOption::ReusePort);
+        let registration = self.registry.listen(address, v6_only, shared)?;
+        Ok(Box::new(P2pPort { p2p: self, registration, address: *address }))
+    }
+
+    fn tidy(&self) {
+        self.free_complete();
+        self.arenas.tidy();
+    }
+
+    #[cfg(test)]
+    fn left_behind(&self) -> (usize, u64) {
+        (self.deferred().len(), self.arenas.used_bytes())
+    }
+}
+
+/// An address in the registry.
+struct P2pPort {
+    p2p: Arc<P2p>,
+    registration: Box<dyn Registration>,
+    address: SocketAddr,
+}
+
+impl Port for P2pPort {
+    fn listen(
+        self: Box<Self>,
+        socket: &Unconnected,
+        _backlog: u32,
+        set: &Arc<ReadySet>,
+    ) -> Result<Box<dyn Acceptor>, Errno> {
+        let Self { p2p, registration, address } = *self;
+        let set = Arc::clone(set);
+        Ok(Box::new(P2pAcceptor::new(p2p, registration, socket.domain, address, set)?))
+    }
+}
