@@ -30,6 +30,7 @@ mod memory;
 pub mod net;
 mod pool;
 mod proxy;
+mod seldom;
 mod settings;
 #[cfg(all(test, feature = "simulation"))]
 #[allow(unsafe_code, reason = "coroutines, and memory by address")]

@@ -99,6 +99,9 @@ pub(crate) struct Entry {
     pub(super) accepted_from: Handle,
     /// Whether groups may still be inside a call on it, after the host has closed it.
     pub(super) drains: Drains,
+    /// Whether a kernel has bound it, as the net's policy lets it. A transport may bind it as well, when it
+    /// connects.
+    pub(super) bound: bool,
     /// Whether the net's limits count it as a socket of a kernel.
     pub(crate) counted: bool,
     pub(crate) wishes: Wishes,
@@ -124,6 +127,7 @@ impl Entry {
             owner,
             accepted_from: Handle::NONE,
             drains: Drains::No,
+            bound: false,
             counted: false,
             wishes,
             socket,

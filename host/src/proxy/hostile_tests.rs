@@ -46,12 +46,16 @@ impl Harness {
     }
 
     pub(super) fn with(layout: Layout) -> Self {
+        // Nothing that a test draws reaches beyond it.
+        Self::under(Policy::closed(), layout)
+    }
+
+    fn under(policy: Policy, layout: Layout) -> Self {
         let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
         let control = HostControl::new(&gpu, &layout, ControlMemory::Host).expect("words");
         let memory = Memory::new(&gpu, layout, control, RING_BYTES as usize, false, None, 1)
             .expect("memory");
-        // Nothing that a test draws reaches beyond it.
-        let shard = empty_shard(memory, RING_BYTES, Policy::closed());
+        let shard = empty_shard(memory, RING_BYTES, policy);
         shard.sockets.context.shared.launches.set(LAUNCH, true);
         Self { shard, io: NoEpoll::default(), now: 0 }
     }
@@ -433,5 +437,25 @@ proptest! {
             harness.is_in_bounds();
         }
         harness.is_whole();
+    }
+}
+
+/// A connect by another transport than the system's may bind the socket, and fail: that is no bind of the
+/// kernel's, and the policy is asked when it listens.
+#[test]
+fn what_a_failed_connect_has_bound_may_not_listen() {
+    const V4: u64 = 2;
+    const STREAM: u64 = 1;
+    let closed = || Policy::closed().allow_connect("127.0.0.0/8:1-65535".parse().expect("a rule"));
+    for (policy, may_listen) in [(closed(), false), (Policy::open(), true)] {
+        let mut harness = Harness::under(policy, LAYOUT);
+        let socket = harness.ask(Operation::Socket, Handle::NONE, [V4, STREAM, 0, 0]);
+        let socket = Handle(socket.expect("a slot"));
+        let address = std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into();
+        let entry = harness.shard.find(socket).expect("it is open");
+        entry.socket.as_mut().expect("it has one").bind(&address).expect("a port");
+        let listens = harness.ask(Operation::Listen, socket, [16, 0, 0, 0]);
+        let refused = Err(gpunet_device::Errno::EACCES.negative());
+        assert_eq!(listens, if may_listen { Ok(0) } else { refused });
     }
 }

@@ -185,7 +185,9 @@ impl Requests<'_> {
         if entry.phase() != Phase::Fresh {
             return Err(Errno::EINVAL);
         }
-        permit_bind(context, entry, address)?.bind(address).and(NOTHING)
+        permit_bind(context, entry, address)?.bind(address)?;
+        entry.bound = true;
+        NOTHING
     }
 
     fn listen(&mut self, handle: Handle, backlog: u64) -> Answer {
@@ -197,9 +199,9 @@ impl Requests<'_> {
         let share = backlog.min(context.shared.config.unaccepted);
         let word = context.memory().receive_head(entry.channel.index).load();
         let mut socket = entry.socket.as_mut().ok_or(Errno::EOPNOTSUPP)?;
-        // One that was not bound is bound by listening, as the system likes.
-        let local = socket.local_addr()?;
-        if local.to_ip().is_some_and(|ip| ip.port() == 0) {
+        if !entry.bound {
+            // It is bound by listening, as the system likes, or was by a connect that has failed.
+            let local = socket.local_addr()?;
             socket = permit_bind(context, entry, &local)?;
         }
         let ring = context.shared.ring(share * 8, word)?;

@@ -1,35 +1,133 @@
 //! The path of a UNIX socket, which goes with it as long as it is still the file that it made.
+//!
+//! A path cannot be compared and removed in one step. So whoever binds a path or removes one holds a lock on its
+//! folder meanwhile, and the path of a server that takes over from this one stays. A process that holds the lock
+//! for long keeps nobody waiting: the path then stays, too.
 
-use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, lstat, open};
+
+/// Attempts to lock a folder, and the time between two of them: others hold it for some microseconds.
+const ATTEMPTS: u32 = 20;
+const PAUSE: Duration = Duration::from_micros(50);
 
 /// A path that a bind has made.
 pub(super) struct BoundPath {
     path: PathBuf,
-    identity: Option<(u64, u64)>,
+    /// The file, whose number no other one gets as long as it is open; none where it must be left.
+    file: Option<OwnedFd>,
 }
 
 impl BoundPath {
+    /// Binds a path.
+    pub(super) fn bind<E>(path: PathBuf, bind: impl FnOnce() -> Result<(), E>) -> Result<Self, E> {
+        let lock = lock_folder(&path);
+        bind()?;
+        let mut bound = Self::new(path);
+        if lock.is_none() {
+            // It may be another one's by now.
+            bound.file = None;
+        }
+        Ok(bound)
+    }
+
+    /// One that was just bound, in a folder in which nobody takes the path of a living socket.
     pub(super) fn new(path: PathBuf) -> Self {
-        let identity = identity(&path);
-        Self { path, identity }
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = open(&path, flags, Mode::empty()).ok();
+        Self { path, file }
     }
 
     /// Leaves the path to whoever took the socket.
     pub(super) fn keep(mut self) {
-        self.identity = None;
+        self.file = None;
+    }
+
+    /// Whether the path still leads to the file.
+    fn is_there(&self) -> bool {
+        let file = self.file.as_ref().and_then(|file| fstat(file).ok());
+        let there = lstat(&self.path).ok();
+        file.zip(there)
+            .is_some_and(|(file, there)| (file.st_dev, file.st_ino) == (there.st_dev, there.st_ino))
     }
 }
 
 impl Drop for BoundPath {
     fn drop(&mut self) {
-        if self.identity.is_some() && identity(&self.path) == self.identity {
-            // Who cannot remove it can do nothing better than leave it.
+        if self.file.is_some()
+            && let Some(_lock) = lock_folder(&self.path)
+            && self.is_there()
+        {
+            // A process that cannot remove it can do nothing better than leave it.
             let _ = std::fs::remove_file(&self.path);
         }
     }
 }
 
-fn identity(path: &std::path::Path) -> Option<(u64, u64)> {
-    std::fs::symlink_metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
+/// Locks the folder of a path, until that is dropped.
+fn lock_folder(path: &Path) -> Option<OwnedFd> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let folder = parent.unwrap_or(Path::new("."));
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = open(folder, flags, Mode::empty()).ok()?;
+    for _ in 0..ATTEMPTS {
+        if flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            return Some(folder);
+        }
+        std::thread::sleep(PAUSE);
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use gpunet_support::testing::Folder;
+
+    use super::*;
+
+    fn bind(path: &Path) -> (UnixListener, BoundPath) {
+        let mut listener = None;
+        let bound = BoundPath::bind(path.to_owned(), || {
+            UnixListener::bind(path).map(|made| listener = Some(made))
+        });
+        (listener.expect("it is bound"), bound.expect("it is bound"))
+    }
+
+    #[test]
+    fn a_path_goes_with_its_socket_unless_it_is_anothers() {
+        let folder = Folder::new("bound-path");
+        let path = folder.path("socket");
+        let (_, first) = bind(&path);
+        drop(first);
+        assert!(!path.exists());
+        let (_, first) = bind(&path);
+        std::fs::remove_file(&path).expect("it is there");
+        let (_, second) = bind(&path);
+        drop(first);
+        assert!(path.exists(), "it is the second one's");
+        second.keep();
+        assert!(path.exists(), "the program has it");
+    }
+
+    /// One server after the other takes the path over while the one before it goes.
+    #[test]
+    fn the_path_of_the_next_server_stays() {
+        let folder = Folder::new("take-over");
+        let path = folder.path("socket");
+        let (mut listener, mut bound) = bind(&path);
+        for take_over in 0..2000 {
+            let before = (listener, bound);
+            let goes = std::thread::spawn(move || drop(before));
+            let _ = std::fs::remove_file(&path);
+            (listener, bound) = bind(&path);
+            goes.join().expect("it goes");
+            assert!(path.exists(), "lost in the take-over number {take_over}");
+        }
+        drop((listener, bound));
+    }
 }

@@ -274,8 +274,9 @@ impl Connector for Descriptor {
 impl SystemSocket for Descriptor {
     fn bind(&mut self, address: &SocketAddr) -> Result<(), Errno> {
         let target = self.address(address)?;
-        check(self.socket.bind(&target))?;
-        self.path = address.to_path().map(|path| Box::new(BoundPath::new(path)));
+        let bind = || check(self.socket.bind(&target));
+        let Some(path) = address.to_path() else { return bind() };
+        self.path = Some(Box::new(BoundPath::bind(path, bind)?));
         Ok(())
     }
 

@@ -90,7 +90,9 @@ impl P2pAcceptor {
                     self.set.add(handshake.as_fd(), key)?;
                     self.turn_one(key, handshake, self.p2p.system.now());
                 }
-                Err(errno) => tracing::warn!(%errno, "a p2p stream was refused"),
+                Err(errno) => self.p2p.refusals.log(|left_out| {
+                    tracing::warn!(%errno, left_out, "a p2p stream was refused");
+                }),
             }
             if self.next.is_some() {
                 return Ok(());
@@ -110,7 +112,9 @@ impl P2pAcceptor {
                 }
                 self.next = Some(stream);
             }
-            Err(errno) => tracing::info!(%errno, "a p2p stream did not come about"),
+            Err(errno) => self.p2p.refusals.log(|left_out| {
+                tracing::info!(%errno, left_out, "a p2p stream did not come about");
+            }),
         }
     }
 

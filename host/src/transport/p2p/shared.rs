@@ -13,6 +13,7 @@ use super::deferred::{DeferredFree, DeferredFrees};
 use super::inbox::Inbox;
 use super::process::Process;
 use crate::gpu::Gpu;
+use crate::seldom::Seldom;
 
 /// See the module.
 pub(crate) struct P2p {
@@ -20,6 +21,8 @@ pub(crate) struct P2p {
     pub(super) gpu: Gpu,
     pub(super) arenas: Arenas,
     pub(super) registry: Box<dyn Registry>,
+    /// Calls that came to nothing, of whoever calls.
+    pub(super) refusals: Seldom,
     /// Inboxes whose streams are closed here and not yet at the other end.
     deferred: Mutex<DeferredFrees>,
 }
@@ -31,7 +34,8 @@ impl P2p {
         let registry = system.registry()?;
         let arenas = Arenas::new(system, gpu.clone(), budget);
         let deferred = Mutex::new(DeferredFrees::new(system));
-        Ok(Self { system, gpu: gpu.clone(), arenas, registry, deferred })
+        let refusals = Seldom::default();
+        Ok(Self { system, gpu: gpu.clone(), arenas, registry, refusals, deferred })
     }
 
     /// The control channel of a socket that was called or has called.

@@ -74,7 +74,9 @@ impl RdmaAcceptor {
         };
         // Its device may not be for us: then it is rejected, and others wait behind it.
         let device = self.rdma.adapter_of(&request).map_err(|error| {
-            tracing::warn!(%error, "a peer's request is rejected");
+            self.rdma.refusals.log(|left_out| {
+                tracing::warn!(%error, left_out, "a peer's request is rejected");
+            });
             Errno::EAGAIN
         })?;
         Prepared::new(&self.rdma, device, self.options.placements, Some(request)).map(Some)

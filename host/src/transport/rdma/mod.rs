@@ -34,6 +34,7 @@ use serde::Serialize;
 
 use super::{Placement, Placements};
 use crate::gpu::{DeviceMemory, Gpu, HostMemory, RemoteWrites};
+use crate::seldom::Seldom;
 use adapter::Adapter;
 use peers::Peers;
 use release::Releaser;
@@ -47,6 +48,8 @@ pub(crate) struct Rdma {
     placements: Placements,
     adapters: Mutex<Vec<Arc<Adapter>>>,
     peers: Peers,
+    /// Requests that were rejected, of whoever asks.
+    refusals: Seldom,
     releaser: Releaser,
 }
 
@@ -64,8 +67,18 @@ impl Rdma {
         placements: Placements,
     ) -> Self {
         let (adapters, peers) = (Mutex::default(), Peers::default());
-        let releaser = Releaser::default();
-        Self { libraries, gpu, host_rings, gpu_rings, placements, adapters, peers, releaser }
+        let (refusals, releaser) = (Seldom::default(), Releaser::default());
+        Self {
+            libraries,
+            gpu,
+            host_rings,
+            gpu_rings,
+            placements,
+            adapters,
+            peers,
+            refusals,
+            releaser,
+        }
     }
 
     /// The adapter that has a local address.
