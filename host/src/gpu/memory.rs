@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use gpunet_device::Errno;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::process::{Resource, getrlimit};
 
 use super::{GpuError, MemoryError};
 
@@ -34,9 +35,7 @@ impl Mapping {
     /// New ones; another process can be given the file.
     pub(super) fn new(what: &'static str, bytes: usize) -> Result<Self, MemoryError> {
         let mapped = checked_size(what, bytes)?;
-        let fd = memfd_create("gpunet", MemfdFlags::CLOEXEC)
-            .map_err(|errno| GpuError::system("memfd_create", errno))?;
-        ftruncate(&fd, mapped as u64).map_err(|errno| GpuError::system("ftruncate", errno))?;
+        let fd = memory_file(what, MemfdFlags::empty(), mapped)?;
         // SAFETY: a new mapping at an address of the system's choice touches no memory in use.
         let start = unsafe {
             let protection = ProtFlags::READ | ProtFlags::WRITE;
@@ -65,6 +64,23 @@ impl Drop for Mapping {
         let result = unsafe { munmap(self.start.as_ptr().cast(), self.mapped) };
         debug_assert!(result.is_ok());
     }
+}
+
+/// A memory file of that size.
+pub(super) fn memory_file(
+    what: &'static str,
+    flags: MemfdFlags,
+    bytes: usize,
+) -> Result<OwnedFd, MemoryError> {
+    // The system kills a process that makes a larger file than it may.
+    if let Some(most) = getrlimit(Resource::Fsize).current.filter(|most| *most < bytes as u64) {
+        let why = format!("files may have {most} bytes: raise the limit (ulimit -f unlimited)");
+        return Err(MemoryError::Refused { what, asked: bytes, why });
+    }
+    let file = memfd_create("gpunet", flags | MemfdFlags::CLOEXEC)
+        .map_err(|errno| GpuError::system("memfd_create", errno))?;
+    ftruncate(&file, bytes as u64).map_err(|errno| GpuError::system("ftruncate", errno))?;
+    Ok(file)
 }
 
 /// Rounds up to pages; refuses nothing at all and more than there is.

@@ -7,6 +7,8 @@
 use std::ops::{Range, RangeInclusive};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use rustix::process::{Resource, getrlimit};
+
 use super::MemoryError;
 
 /// Where kernels of this process find all arenas.
@@ -37,7 +39,7 @@ impl Reserved {
     }
 
     /// The window. `reserve` is asked for powers of two of bytes, the largest exponent first,
-    /// until it succeeds; a process may be limited in its addresses.
+    /// until it succeeds. A process whose addresses are limited needs most of them for other things.
     pub(super) fn get(
         &self,
         exponents: RangeInclusive<u32>,
@@ -47,8 +49,9 @@ impl Reserved {
         if let Some(window) = *window {
             return Ok(window);
         }
+        let most = getrlimit(Resource::As).current.map_or(u64::MAX, |limit| limit / 4);
         let mut refused = None;
-        for exponent in exponents.rev() {
+        for exponent in exponents.rev().filter(|exponent| 1 << exponent <= most) {
             match reserve(1 << exponent) {
                 Ok(base) => {
                     let reserved = Window::new(ArenaWindow { base, bytes: 1 << exponent });
@@ -58,7 +61,7 @@ impl Reserved {
                 Err(error) => refused = Some(error),
             }
         }
-        let why = "no size to reserve".to_owned();
+        let why = "the limit of addresses is too low (ulimit -v unlimited)".to_owned();
         Err(refused.unwrap_or(MemoryError::Refused { what: "address space", asked: 0, why }))
     }
 }

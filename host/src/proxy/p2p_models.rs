@@ -1,6 +1,7 @@
 //! Models of p2p streams: kernels at both ends of one, and what is reported of it to their proxy. As those
 //! in `models`, whose small net this is, with a stream between two of its slots.
 
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use gpunet_device::abi::bits::{Progress, Unit};
@@ -12,15 +13,69 @@ use gpunet_device::abi::model::{self, Weakness};
 use gpunet_device::abi::net::WINDOW;
 use gpunet_device::calls;
 use gpunet_device::channel::model as channel;
-use gpunet_device::{Handle, Thread};
+use gpunet_device::{Errno, Handle, SocketAddr, Thread};
 
 use super::entry::{Entry, Owner};
-use super::models::{BASE, RING, Small, WISHES, Wire, holds};
+use super::models::{BASE, RING, Small, WISHES, holds};
 use super::stream::StreamPhase;
 use super::tests::NoEpoll;
 use crate::gpu::{Arena, EmulatedOptions, Gpu, GpuChoice};
 use crate::pool::Account;
-use crate::transport::{Carrier, Endpoint, Rings};
+use crate::transport::{
+    Carrier, Direction, Endpoint, KernelStream, PeerProgress, Rings, Socket, Stream, Transport,
+};
+
+/// The other end's proxy, which says nothing.
+struct Peer;
+
+impl KernelStream for Peer {
+    fn rings(&mut self) -> Option<(Rings, Inboxes)> {
+        None
+    }
+
+    fn receive_progress(&mut self) -> Result<PeerProgress, Errno> {
+        let (sent, received, more) = (BASE, BASE, false);
+        Ok(PeerProgress { sent, received, ended: false, closed: false, more })
+    }
+
+    fn report_progress(&mut self, _tail: u64, _head: u64) {}
+
+    fn is_watched(&self) -> bool {
+        false
+    }
+
+    fn watch(&mut self) {}
+
+    fn read_progress(&mut self) -> bool {
+        false
+    }
+
+    fn abandon(&mut self) {}
+}
+
+impl Socket for Peer {
+    fn transport(&self) -> Transport {
+        Transport::P2p
+    }
+
+    fn local_addr(&self) -> Result<SocketAddr, Errno> {
+        Ok(SocketAddr::NONE)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+impl Stream for Peer {
+    fn peer_addr(&self) -> Result<SocketAddr, Errno> {
+        Ok(SocketAddr::NONE)
+    }
+
+    fn shutdown(&mut self, _: Direction) -> Result<(), Errno> {
+        Ok(())
+    }
+}
 
 /// A net with a p2p stream.
 struct P2pNet {
@@ -58,7 +113,7 @@ impl P2pNet {
         let shared = Arc::clone(&small.shard.sockets.context.shared);
         let ends = [0, 1].map(|end| {
             let handle = shared.pool.allocate_handle(Account::Own).expect("a slot");
-            let socket = Endpoint::from(Carrier::System(Box::new(Wire::default())));
+            let socket = Endpoint::from(Carrier::Kernels(Box::new(Peer)));
             let index = shared.index(handle);
             let mut made = Entry::new(handle, index, Owner::Host, WISHES, Some(socket));
             let (own, peer) = (page(end) as u32, page(1 - end) as u32);

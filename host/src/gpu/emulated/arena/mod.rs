@@ -11,12 +11,11 @@ use std::os::fd::OwnedFd;
 
 use rustix::fs::{
     MemfdFlags, OFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fcntl_getfl, fstat, fstatfs,
-    ftruncate, memfd_create,
 };
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
 
 use super::super::backing::Backing;
-use super::super::memory::{checked_size, copy_from_shared, copy_to_shared};
+use super::super::memory::{checked_size, copy_from_shared, copy_to_shared, memory_file};
 use super::super::observer::Observer;
 use super::super::window::{AddressRange, Reserved, Window};
 use super::super::{GpuError, MemoryError};
@@ -55,9 +54,7 @@ impl Pages {
         observer: Option<&'static dyn Observer>,
     ) -> Result<Self, MemoryError> {
         let bytes = checked_size("GPU memory", bytes)?;
-        let file = memfd_create("gpunet-arena", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
-            .map_err(|errno| GpuError::system("memfd_create", errno))?;
-        ftruncate(&file, bytes as u64).map_err(|errno| GpuError::system("ftruncate", errno))?;
+        let file = memory_file("GPU memory", MemfdFlags::ALLOW_SEALING, bytes)?;
         fcntl_add_seals(&file, FIXED_SIZE).map_err(|errno| GpuError::system("fcntl", errno))?;
         Self::map(file, bytes, observer)
     }

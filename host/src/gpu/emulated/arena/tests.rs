@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 
+use rustix::fs::{ftruncate, memfd_create};
 use rustix::process::{Resource, Rlimit, setrlimit};
 
 use super::*;
@@ -227,8 +228,23 @@ fn a_limit_of_addresses_makes_the_window_smaller() {
         let most = Some(4 << 30);
         setrlimit(Resource::As, Rlimit { current: most, maximum: most }).unwrap();
         let window = gpu().arena_window().unwrap();
-        assert!((64 << 20..4 << 30).contains(&window.bytes), "{window:?}");
+        // The rest is for other memory of the process.
+        assert!((64 << 20..=1 << 30).contains(&window.bytes), "{window:?}");
         gpu().arena(1 << 20).unwrap().write(0, b"works").unwrap();
+    });
+}
+
+#[test]
+fn a_limit_of_file_sizes_is_an_error_that_names_it() {
+    alone("a_limit_of_file_sizes_is_an_error_that_names_it", || {
+        let gpu = gpu();
+        let limit = Rlimit { current: Some(8 << 10), maximum: None };
+        setrlimit(Resource::Fsize, limit).unwrap();
+        for error in [gpu.arena(1 << 20).map(drop), gpu.host_memory(1 << 20).map(drop)] {
+            let error = error.unwrap_err().to_string();
+            assert!(error.contains("ulimit -f unlimited"), "{error}");
+        }
+        gpu.arena(page()).unwrap().write(0, b"works").unwrap();
     });
 }
 
