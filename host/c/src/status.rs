@@ -6,8 +6,8 @@ use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use gpunet_host::{
-    DownError, Errno, GpuError, KernelError, LaunchError, LoadError, MemoryError, NetError,
-    OpenError, SocketError, StreamError, StreamLimit, WaitError,
+    ControlMemoryRefused, DownError, Errno, GpuError, KernelError, LaunchError, LoadError,
+    MemoryError, NetError, OpenError, SocketError, StreamError, StreamLimit, WaitError,
 };
 
 /// How a call went: GPUNET_OK, or one of the codes below. Thousands say whose fault it is: 1 the caller's, 2 the
@@ -213,7 +213,7 @@ failures! {
         E::UnknownKernel { .. } => GPUNET_EKERNEL,
         E::Parameters { .. } => GPUNET_EPARAMETERS,
         E::Shape(_) | E::NotResident { .. } => GPUNET_ESHAPE,
-        E::TooManyKernels { .. } => GPUNET_ELIMIT,
+        E::TooManyKernels { .. } | E::TooManyLaunches(_) => GPUNET_ELIMIT,
         E::OtherGpu(_) => GPUNET_EOTHERGPU,
         _ => GPUNET_EARGUMENT,
     }
@@ -236,6 +236,7 @@ failures! {
     NetError {
         E::Memory(error) => (error,),
         E::Setting(_) => GPUNET_EARGUMENT,
+        E::ControlMemory(ControlMemoryRefused::Lost(_)) => GPUNET_EDOWN,
         E::System { source, .. } => (GPUNET_ESYSTEM, Errno(source.raw_os_error().unwrap_or(0))),
         _ => GPUNET_ESYSTEM,
     }

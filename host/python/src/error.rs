@@ -74,6 +74,7 @@ classes! {
     }
     LaunchError {
         Self::Down(error) => Err(of(error)),
+        Self::TooManyLaunches(_) => Ok("NetError"),
         Self::UnknownKernel { .. } => Ok("ImageError"),
         Self::Parameters { .. } => Ok("ArgumentError"),
         _ => Ok("GpuError"),

@@ -94,8 +94,9 @@ impl Completions {
         Ok(self.completions.get()?.len())
     }
 
-    fn done(&self) -> PyResult<bool> {
-        Ok(self.completions.get()?.is_finished())
+    fn done(&self, py: Python<'_>) -> PyResult<bool> {
+        let completions = self.completions.get()?;
+        Ok(py.detach(|| completions.is_finished()))
     }
 
     /// How each went: 0, an error number, or nothing while it is not done.

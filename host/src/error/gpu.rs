@@ -184,7 +184,12 @@ pub enum LaunchError {
         /// What else occupies the GPU, for the message; empty when nothing does.
         beside: String,
     },
-    /// As many kernels run as the hardware has queues, or the net has slots; one more would not begin.
+    /// As many launches, queues and leases of a net are open as can be.
+    #[error(
+        "{0} launches, queues and leases of this net are open, as many as can be: wait for one to end"
+    )]
+    TooManyLaunches(u32),
+    /// As many kernels run as the hardware has queues; one more would not begin.
     #[error("{running} kernels run already, as many as can: {remedy}")]
     TooManyKernels {
         /// Kernels that run.

@@ -35,7 +35,7 @@ const ALIGNMENT: usize = 256;
 ///     }
 /// }
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # use gpunet_host::{Gpu, GpuChoice, Net, Shape};
+/// # use gpunet_host::{Gpu, GpuChoice, Net, Shape, Task as _};
 /// # let gpu = Gpu::open("emulated".parse::<GpuChoice>()?)?;
 /// # let net = Net::builder(&gpu).build()?;
 /// let numbers = gpu.buffer::<u32>(64)?;

@@ -30,12 +30,9 @@ impl Net {
         self.check_faults()?;
         let starting = {
             let mut running = self.launches.lock();
-            let slot = (0..MAX_LAUNCHES).find(|slot| !running.taken.contains(slot)).ok_or(
-                LaunchError::TooManyKernels {
-                    running: MAX_LAUNCHES as usize,
-                    remedy: "wait for a launch, a queue or a lease of this net to end",
-                },
-            )?;
+            let slot = (0..MAX_LAUNCHES)
+                .find(|slot| !running.taken.contains(slot))
+                .ok_or(LaunchError::TooManyLaunches(MAX_LAUNCHES))?;
             running.taken.insert(slot);
             running.launched += 1;
             self.shared.launches.set(slot, true);

@@ -1,7 +1,7 @@
 //! What runs more than once: graphs of kernels and operations, and operations that kernels run themselves.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gpunet_device::kernel::{KernelArgs, LaunchArg, LaunchArgs, Launching, Memory};
 use gpunet_device::op::{Op, PreparedOps};
@@ -152,19 +152,25 @@ impl Graph<'_> {
     /// The first operation that failed in the last launch that ran it, or is not done; a kernel that
     /// faulted.
     pub fn wait_launch(&self, launch: u32, timeout: Duration) -> Result<(), WaitError> {
-        let mut before = 0;
+        let begin = Instant::now();
+        let (mut before, mut waited) = (0, Ok(()));
         for part in &self.parts {
-            part.wait(launch, &self.queue.launch, timeout).map_err(|mut error| {
-                if let WaitError::Operation { index, .. }
-                | WaitError::StillRunning { operation: Some(index), .. } = &mut error
-                {
-                    *index += before;
+            let left = timeout.saturating_sub(begin.elapsed());
+            match part.wait(launch, &self.queue.launch, left) {
+                // Others may not be done: memory that they use must stay.
+                Err(WaitError::Operation { index, errno }) => {
+                    let index = before + index;
+                    waited = waited.and(Err(WaitError::Operation { index, errno }));
                 }
-                error
-            })?;
+                Err(WaitError::StillRunning { operation, .. }) => {
+                    let operation = operation.map(|index| before + index);
+                    return Err(WaitError::StillRunning { operation, after: timeout });
+                }
+                other => other?,
+            }
             before += part.len();
         }
-        Ok(())
+        waited
     }
 
     /// The number of the last launch, 0 before the first.
