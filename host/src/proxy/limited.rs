@@ -2,6 +2,7 @@
 //! granted a number of them first. A socket that gets none queues up ([`throttle`](super::throttle)). How a
 //! connection ends is no matter of bytes, and is seen even so.
 
+use super::entry::Entry;
 use super::pump::{Most, Moved, Turn};
 use super::visit::Visit;
 use crate::settings::limits::Grant;
@@ -32,14 +33,17 @@ impl Limited<'_, '_> {
     pub(super) fn receive_granted(&mut self) -> Result<Moved, Grant> {
         let (entry, context) = (&mut *self.0.entry, &*self.0.context);
         entry.channel.load_head(context);
+        let untried = |entry: &mut Entry, turn: Turn| {
+            Ok(entry.pump(context).map_or(Moved::NOTHING, |pump| pump.untried(turn)))
+        };
         if entry.channel.endings.receive || !entry.is_open() {
-            return Ok(Moved::NOTHING);
+            return untried(entry, Turn::Idle);
         }
         let receive = &entry.channel.receive;
         let (capacity, before) = (u64::from(receive.location.capacity), receive.ours);
         let free = capacity - receive.unread();
         if free == 0 {
-            return Ok(Moved { turn: Turn::Full, ..Moved::NOTHING });
+            return untried(entry, Turn::Full);
         }
         let flying = entry.stream().map_or(0, |stream| stream.flow.received);
         let wanted = free.min(context.pacing().budget_bytes);
@@ -60,11 +64,7 @@ impl Limited<'_, '_> {
 
     /// Sends as much as there is and is granted.
     pub(super) fn send(&mut self) {
-        let under_way = self.under_way();
-        if under_way > 0 {
-            // What was granted before needs no grant when it has gone.
-            self.attempt(under_way);
-        }
+        self.send_under_way();
         let ungranted = self.0.entry.channel.unsent() - self.under_way();
         // No overtaking.
         let waits = ungranted > 0 && !self.0.schedule.throttle.is_empty();
@@ -81,6 +81,7 @@ impl Limited<'_, '_> {
             return Ok(self.attempt(0));
         }
         if unsent == under_way {
+            self.send_under_way();
             // The descriptor will become ready.
             self.0.schedule.off_epoll.push(self.0.entry.handle);
             return Ok(Turn::Idle);
@@ -111,6 +112,17 @@ impl Limited<'_, '_> {
             self.0.schedule.off_epoll.push(self.0.entry.handle);
         }
         Ok(turn)
+    }
+
+    /// What was granted before needs no grant when it has gone. A device is asked until it has nothing to report:
+    /// its descriptor may not report again what it has learned by then.
+    fn send_under_way(&mut self) {
+        loop {
+            let under_way = self.under_way();
+            if under_way == 0 || self.attempt(under_way) != Turn::Progress {
+                return;
+            }
+        }
     }
 
     /// Tries once to send so many bytes, which are granted.

@@ -36,6 +36,8 @@ struct End {
     /// It was notified that its memory may be used again.
     left: bool,
     reads: u64,
+    /// Each read finds that one byte more was received.
+    floods: bool,
     reported: Vec<(u64, u64)>,
     progress: PeerProgress,
 }
@@ -57,6 +59,7 @@ impl KernelStream for Played {
     fn receive_progress(&mut self) -> Result<PeerProgress, Errno> {
         let mut end = self.end();
         end.reads += 1;
+        end.progress.received += u64::from(end.floods);
         Ok(end.progress)
     }
 
@@ -119,7 +122,8 @@ fn shard() -> (Shard, Played, Handle) {
     let mut shard = empty_shard(memory, RING.into(), Policy::open());
     let progress =
         PeerProgress { sent: BASE, received: BASE, ended: false, closed: false, more: false };
-    let end = End { ended: false, left: false, reads: 0, reported: Vec::new(), progress };
+    let end =
+        End { ended: false, left: false, reads: 0, floods: false, reported: Vec::new(), progress };
     let stream = Played(Arc::new(Mutex::new(end)));
     let wishes = Wishes { rings: RingSizes { receive: RING, send: RING }, timeout_ns: 0 };
     let socket = Endpoint::from(Carrier::Kernels(Box::new(stream.clone())));
@@ -169,6 +173,20 @@ fn what_was_not_received_in_one_go_is_received_in_the_next() {
     }
     let reads = stream.end().reads;
     assert!(reads >= 90, "{reads}");
+}
+
+/// A hostile proxy has a message ready for each that was received.
+#[test]
+fn a_peer_that_reports_without_end_takes_a_few_messages_of_a_turn() {
+    let (mut shard, stream, _) = shard();
+    stream.end().floods = true;
+    let sent = WatchedProgress::new(BASE + 100_000, 1);
+    shard.sockets.context.shared.memory.send_tail(0).store(sent.0);
+    for turn in 1..=10 {
+        shard.turn(turn * 1000, &mut NoEpoll::default());
+    }
+    let reads = stream.end().reads;
+    assert!((10..=50).contains(&reads), "{reads} in ten turns");
 }
 
 #[test]

@@ -230,6 +230,29 @@ fn what_any_call_learns_is_reported() {
     }
 }
 
+/// What it has sent may be found in a call about what it receives, which it does no more.
+#[test]
+fn a_stream_that_receives_no_more_goes_on_sending() {
+    let policies = [Policy::open, || Policy::open().max_rate(1 << 30)];
+    for (limited, policy) in policies.into_iter().enumerate() {
+        for full in [false, true] {
+            let (mut shard, _) = shard(policy(), When::Call(Direction::Send, 1));
+            let channel = &mut shard.find(HANDLE).expect("it is open").channel;
+            match full {
+                true => channel.receive.ours += u64::from(RING),
+                false => channel.endings.receive = true,
+            }
+            let mut io = NoEpoll::default();
+            shard.ready(HANDLE.0);
+            for turn in 0..10 {
+                shard.turn(turn * 1_000_000, &mut io);
+            }
+            let sent = shard.sockets.context.counters.sent_bytes.get();
+            assert_eq!(sent, 100, "full: {full}, limited: {limited}");
+        }
+    }
+}
+
 /// Nothing but the first KiB may move: it is on its way, and not to be granted a second time.
 #[test]
 fn what_is_under_way_is_granted_once() {

@@ -97,12 +97,17 @@ impl Requests<'_> {
     }
 
     /// A new socket of the launch that asks, if the net's policy lets it have one more.
-    fn make(&self, request: &Request, socket: Option<Endpoint>) -> Result<Entry, Errno> {
+    fn make(
+        &self,
+        request: &Request,
+        socket: impl FnOnce() -> Result<Option<Endpoint>, Errno>,
+    ) -> Result<Entry, Errno> {
         let (launch, shared) = (request.launch(), &self.sockets.context.shared);
         if !shared.launches.runs(launch) {
             // It would own the socket for ever.
             return Err(Errno::EINVAL);
         }
+        let socket = socket()?;
         let limits = &shared.policy.limits;
         if !limits.acquire_socket() {
             return Err(denied(&self.sockets.context, "socket", Handle::NONE, &SocketAddr::NONE));
@@ -133,13 +138,13 @@ impl Requests<'_> {
         if request.number(1) != STREAM || !known {
             return Err(Errno::EPROTONOSUPPORT);
         }
-        let socket = self.sockets.context.shared.transports.make(domain)?;
-        let made = self.make(request, Some(socket))?;
+        let transports = &self.sockets.context.shared.transports;
+        let made = self.make(request, || transports.make(domain).map(Some))?;
         self.start(made)
     }
 
     fn make_poller(&mut self, request: &Request) -> Answer {
-        let mut made = self.make(request, None)?;
+        let mut made = self.make(request, || Ok(None))?;
         let shared = &self.sockets.context.shared;
         let (memory, reserved) = (&shared.memory, shared.config.reserved as usize);
         made.role = Role::Poller(Box::<Poller>::default());
@@ -275,14 +280,6 @@ impl Requests<'_> {
                     // A peer that is gone already has ended it.
                     let _ = socket.shutdown(Direction::Receive);
                 }
-                if send {
-                    // The kernel has published all it sent before it asked.
-                    if let Some(mut pump) = entry.pump(context) {
-                        pump.load_last_tail();
-                    }
-                    entry.channel.endings.finish_send = true;
-                    entry.channel.publish_send(context.memory());
-                }
             }
             _ => return Err(Errno::ENOTCONN),
         }
@@ -292,7 +289,11 @@ impl Requests<'_> {
             // Others may watch it.
             visit.schedule.report(entry, News::READABLE);
         }
-        if send {
+        if send && let Some(mut pump) = entry.pump(context) {
+            // The kernel has published all it sent before it asked.
+            pump.load_last_tail();
+            entry.channel.endings.finish_send = true;
+            entry.channel.publish_send(context.memory());
             visit.send();
         }
         NOTHING

@@ -191,7 +191,7 @@ impl Steps<'_> {
 fn conclude(visit: &mut Visit<'_>, turn: Turn, few: bool, io: &mut dyn Readiness) {
     let turns = &mut visit.entry.marks.busy_turns;
     match turn {
-        Turn::Progress => *turns = visit.context.pacing().busy_turns,
+        Turn::Progress | Turn::Once => *turns = visit.context.pacing().busy_turns,
         Turn::Full | Turn::FullOrIdle => *turns = 0,
         // The last attempt found nothing, so whatever comes is a new edge.
         Turn::Idle if !few => *turns = 0,

@@ -90,7 +90,7 @@ impl Visit<'_> {
 
     /// What follows from an attempt to send.
     pub(super) fn sent(&mut self, moved: Moved) {
-        if moved.turn == Turn::Progress {
+        if matches!(moved.turn, Turn::Progress | Turn::Once) {
             self.schedule.report(self.entry, News::WRITABLE);
         }
         match moved.other {

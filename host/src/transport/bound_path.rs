@@ -1,17 +1,18 @@
 //! The path of a UNIX socket, which goes with it as long as it is still the file that it made.
 //!
 //! A path cannot be compared and removed in one step. So whoever binds a path or removes one holds a lock on its
-//! folder meanwhile, and the path of a server that takes over from this one stays. A process that holds the lock
-//! for long keeps nobody waiting: the path then stays, too.
+//! folder meanwhile, and the path of a server that takes over from this one stays. Where the folder cannot be
+//! locked, or another process holds the lock for long, it is done without: nobody is kept waiting.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, lstat, open};
+use rustix::io::Errno;
 
 /// Attempts to lock a folder, and the time between two of them: others hold it for some microseconds.
-const ATTEMPTS: u32 = 20;
+const ATTEMPTS: u32 = 10;
 const PAUSE: Duration = Duration::from_micros(50);
 
 /// A path that a bind has made.
@@ -24,14 +25,9 @@ pub(super) struct BoundPath {
 impl BoundPath {
     /// Binds a path.
     pub(super) fn bind<E>(path: PathBuf, bind: impl FnOnce() -> Result<(), E>) -> Result<Self, E> {
-        let lock = lock_folder(&path);
+        let _lock = lock_folder(&path);
         bind()?;
-        let mut bound = Self::new(path);
-        if lock.is_none() {
-            // It may be another one's by now.
-            bound.file = None;
-        }
-        Ok(bound)
+        Ok(Self::new(path))
     }
 
     /// One that was just bound, in a folder in which nobody takes the path of a living socket.
@@ -57,10 +53,11 @@ impl BoundPath {
 
 impl Drop for BoundPath {
     fn drop(&mut self) {
-        if self.file.is_some()
-            && let Some(_lock) = lock_folder(&self.path)
-            && self.is_there()
-        {
+        if self.file.is_none() {
+            return;
+        }
+        let _lock = lock_folder(&self.path);
+        if self.is_there() {
             // A process that cannot remove it can do nothing better than leave it.
             let _ = std::fs::remove_file(&self.path);
         }
@@ -74,10 +71,11 @@ fn lock_folder(path: &Path) -> Option<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let folder = open(folder, flags, Mode::empty()).ok()?;
     for _ in 0..ATTEMPTS {
-        if flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            return Some(folder);
+        match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Some(folder),
+            Err(Errno::WOULDBLOCK | Errno::INTR) => std::thread::sleep(PAUSE),
+            Err(_) => break,
         }
-        std::thread::sleep(PAUSE);
     }
     None
 }

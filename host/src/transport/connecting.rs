@@ -96,7 +96,8 @@ impl Connecting {
     }
 
     fn prepare_next(&mut self) -> Result<(), Errno> {
-        let mut failed = Errno::EINVAL;
+        let known = self.peer.domain().is_some();
+        let mut failed = if known { Errno::EINVAL } else { Errno::EAFNOSUPPORT };
         while let Some(candidate) = self.candidates.pop_front() {
             let name = candidate.as_ref().map_or(Transport::Tcp, |it| it.transport());
             match self.prepare(candidate) {

@@ -30,7 +30,8 @@ pub(super) fn send(peer: &mut dyn KernelStream, bytes: &mut Bytes<'_>, open: boo
         return Moved::NOTHING;
     }
     let Exchanged { received, sent, .. } = exchange(peer, bytes);
-    let turn = if sent { Turn::Progress } else { Turn::Idle };
+    // One exchange a visit: a hostile proxy could make many of them.
+    let turn = if sent { Turn::Once } else { Turn::Idle };
     Moved { turn, other: if received { Other::Changed } else { Other::Nothing } }
 }
 

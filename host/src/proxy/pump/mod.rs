@@ -25,6 +25,8 @@ use bytes::Bytes;
 pub(crate) enum Turn {
     /// Something moved; there may be more.
     Progress,
+    /// Something moved; whatever else does is reported.
+    Once,
     /// Nothing to do until the descriptor or the GPU says so.
     Idle,
     /// The receive ring is full: the GPU's next head is what counts.
@@ -113,7 +115,17 @@ impl<'a> Pump<'a> {
             Carrier::Kernels(peer) if open && bytes.channel.endings.failure.is_none() => {
                 kernels::receive(peer.as_mut(), bytes)
             }
-            _ => Moved::NOTHING,
+            _ => self.untried(Turn::Idle),
+        }
+    }
+
+    /// What comes of an attempt to receive that was not made: a device may have learned of what it sends
+    /// all the same, and reports more than the kernel's next head.
+    pub(super) fn untried(&self, turn: Turn) -> Moved {
+        match (&self.carrier, turn) {
+            (Carrier::Device(_), Turn::Full) => Turn::FullOrIdle.learned(),
+            (Carrier::Device(_), turn) => turn.learned(),
+            (_, turn) => turn.alone(),
         }
     }
 
@@ -157,7 +169,7 @@ impl<'a> Pump<'a> {
     pub(super) fn probe(&mut self) -> Moved {
         let Self { bytes, stream, carrier } = self;
         if bytes.channel.endings.receive || stream.phase != StreamPhase::Open {
-            return Moved::NOTHING;
+            return self.untried(Turn::Idle);
         }
         match carrier {
             Carrier::System(socket) => bytes.probed(socket.peek()).alone(),
