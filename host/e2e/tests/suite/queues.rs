@@ -239,6 +239,34 @@ fn a_graph_runs_again_and_again() {
     assert!(queue.is_finished());
 }
 
+/// One that fails early leaves others to run, which use memory of the program.
+#[test]
+fn a_graph_is_finished_when_all_its_operations_are() {
+    let net = net();
+    let queue = queue(&net);
+    let flags = gpu().flags::<u64>(1).expect("memory");
+    let (mut fails, mut waits) = (Batch::new().timeout(MS), Batch::new());
+    fails.wait(&flags, 0, Condition::Equal, 7).expect("it is there");
+    waits.wait(&flags, 0, Condition::Equal, 1).expect("it is there");
+    let graph = queue
+        .graph(|graph| {
+            graph.post(&fails)?.post(&waits)?;
+            Ok(())
+        })
+        .expect("a graph");
+    assert_eq!(graph.launch().expect("it is queued"), 1);
+    let failed = || graph.statuses()[0] == (1, Err(Errno::ETIMEDOUT));
+    assert!(eventually(failed), "{graph:?}");
+    let waited = graph.wait_timeout(20 * MS).expect_err("the second waits");
+    assert!(matches!(waited, WaitError::StillRunning { operation: Some(1), .. }), "{waited}");
+    assert!(!graph.is_finished());
+    flags.store(0, 1);
+    let waited = graph.wait_timeout(deadline()).expect_err("the first has failed");
+    let failed = matches!(waited, WaitError::Operation { index: 0, errno: Errno::ETIMEDOUT });
+    assert!(failed, "{waited}");
+    assert!(graph.is_finished());
+}
+
 #[test]
 fn a_kernel_runs_operations_that_were_prepared() {
     let net = net();
