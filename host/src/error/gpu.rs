@@ -266,7 +266,7 @@ pub enum MemoryError {
 }
 
 impl MemoryError {
-    /// Whether so many bytes or elements from `offset` on are inside.
+    /// Whether `count` bytes or elements from `offset` on are inside.
     pub(crate) fn check(
         unit: &'static str,
         offset: usize,
@@ -349,7 +349,7 @@ pub enum StreamLimit {
     /// Too many operations at once.
     #[error("{what}: at most {possible}; {remedy}")]
     Operations {
-        /// Of which there are too many.
+        /// What there is too much of.
         what: &'static str,
         /// How many there may be.
         possible: usize,

@@ -135,12 +135,12 @@ pub(crate) struct LaunchState {
     pub(super) device_net: gpunet_device::Net,
     /// Those among its arguments, which a lease learns of later.
     sockets: Mutex<Vec<Handle>>,
-    /// Of one that lasts until it is closed.
+    /// The state of a queue or lease, which lasts until it is closed.
     lease: Option<Lease>,
     work: Mutex<Work>,
     outcome: Mutex<Option<Result<(), KernelError>>>,
     ended: Condvar,
-    /// Its net is gone, and nobody calls `finish`.
+    /// Its net is gone, and no thread calls `finish`.
     orphaned: AtomicBool,
     /// Memory of other libraries that its kernels use.
     kept: Mutex<Kept>,
@@ -198,7 +198,7 @@ impl LaunchState {
         let _open =
             open.ok_or(StreamError::Closed("the net of this queue is gone: make a new one"))?;
         let mut work = self.work();
-        // Of a launch that has ended nothing runs any more.
+        // Nothing of a launch that has ended runs any more.
         if work.counted.is_none() && self.outcome().is_none() {
             work.counted = Some(KeepAwake::new(&self.control, &self.shared));
         }

@@ -118,7 +118,7 @@ fn accept_one(entry: &mut Entry, shared: &Shared) -> Result<Option<Entry>, Errno
         .and_then(|()| listener.accept());
     let attached = accepted.and_then(|accepted| {
         made.socket = accepted;
-        // Where it fails the peer sees its connection end; others wait behind it.
+        // Where it fails the peer sees its connection end; other peers wait.
         made.attach().inspect_err(|errno| tracing::debug!(%errno, "a connection was not accepted"))
     });
     if attached.is_ok() && made.socket.is_some() {

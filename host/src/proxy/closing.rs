@@ -29,7 +29,7 @@ const LOOKS_OPEN_NS: u64 = 100_000_000;
 pub(crate) enum Closer {
     /// A kernel, which has made sure that no group is inside a call on it.
     Kernel,
-    /// The host, whoever may be inside.
+    /// The host, even if groups are inside a call on it.
     Host,
     /// The host, for a net that goes: its memory stays until the last kernel has ended.
     Net,
@@ -108,8 +108,8 @@ impl Closing<'_> {
         true
     }
 
-    /// Closes sockets that nobody will use, and lets those closed ones go on which something happened, and
-    /// that have nothing left to do. Whether any went.
+    /// Closes sockets that no kernel will use, and removes closed ones on which something happened and
+    /// that have nothing left to do. Whether it removed any.
     pub(super) fn finish_all(&mut self) -> bool {
         while let Some(handle) = self.sockets.schedule.orphans.pop() {
             self.close(handle, Closer::Host);

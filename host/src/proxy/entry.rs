@@ -240,7 +240,7 @@ impl Entry {
         events
     }
 
-    /// Gives the socket its rings.
+    /// Gives the transport the socket's rings.
     pub(crate) fn attach(&mut self) -> Result<(), Errno> {
         let rings =
             Rings { receive: self.channel.receive.location, send: self.channel.send.location };

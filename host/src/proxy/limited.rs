@@ -125,7 +125,7 @@ impl Limited<'_, '_> {
         }
     }
 
-    /// Tries once to send so many bytes, which are granted.
+    /// Tries once to send that many bytes, which are granted.
     fn attempt(&mut self, granted: u64) -> Turn {
         let pump = self.0.entry.pump(self.0.context);
         let moved = pump.map_or(Moved::NOTHING, |mut pump| pump.send(Most::Granted(granted)));

@@ -70,7 +70,7 @@ impl Notices<'_> {
         }
     }
 
-    /// A poller did not deliver its events of so many connections, and watches no longer, or is gone:
+    /// A poller did not deliver its events of that many connections, and watches no longer, or is gone:
     /// they must be reported to others.
     pub(super) fn pass_on(
         &mut self,

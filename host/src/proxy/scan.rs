@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::entry::Entry;
 use crate::memory::{GpuWords, Memory, SeenWords};
 
-/// So many words are scanned in one go.
+/// At most this many words are scanned in one go.
 const SCANNED_WHOLE: usize = 1024;
 /// Parts of a longer scan.
 const PARTS: usize = 8;

@@ -104,7 +104,7 @@ pub(super) struct Busy {
 }
 
 impl Busy {
-    /// Has a socket tried, for so many turns at least.
+    /// Has a socket tried, for at least this many turns.
     pub(super) fn add(&mut self, entry: &mut Entry, turns: u32) {
         entry.marks.busy_turns = entry.marks.busy_turns.max(turns);
         if !std::mem::replace(&mut entry.marks.busy, true) {
@@ -146,7 +146,7 @@ pub(crate) struct Schedule {
     pub(super) writing: Queue,
     pub(super) ending: Queue,
     pub(super) off_epoll: Vec<Handle>,
-    /// Sockets that nobody will use: the host closes them in this turn.
+    /// Sockets that no kernel will use: the host closes them in this turn.
     pub(super) orphans: Vec<Handle>,
     pub(super) timers: Timers,
     pub(super) tails: Tails,

@@ -13,7 +13,7 @@ use super::table::Table;
 use crate::settings::limits::Grant;
 use crate::transport::Direction;
 
-/// Between two looks at what has left the system's buffers, for each of which it is asked.
+/// The time between two questions to the system about what has left its buffers.
 const COMMIT_NS: u64 = 200_000;
 
 /// See the module.

@@ -96,7 +96,7 @@ impl Visit<'_> {
         match moved.other {
             Other::Nothing => {}
             Other::Changed => self.schedule.report(self.entry, News::READABLE),
-            // Of bytes that came while it was sending, perhaps.
+            // Bytes may have come while it was sending.
             Other::Learned => self.schedule.busy.add(self.entry, 1),
         }
         if self.entry.channel.endings.send && self.entry.is_closing() {

@@ -30,7 +30,7 @@ pub(crate) struct Watchers {
 }
 
 impl Watchers {
-    /// Whether nobody watches.
+    /// Whether no poller watches.
     pub(crate) fn is_empty(&self) -> bool {
         self.watches.is_empty()
     }

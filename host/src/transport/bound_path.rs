@@ -1,8 +1,8 @@
 //! The path of a UNIX socket, which goes with it as long as it is still the file that it made.
 //!
-//! A path cannot be compared and removed in one step. So whoever binds a path or removes one holds a lock on its
+//! A path cannot be compared and removed in one step. So a process that binds or removes one holds a lock on its
 //! folder meanwhile, and the path of a server that takes over from this one stays. Where the folder cannot be
-//! locked, or another process holds the lock for long, it is done without: nobody is kept waiting.
+//! locked, or another process holds the lock for long, it is done without: no thread waits for it.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ impl BoundPath {
         Ok(Self::new(path))
     }
 
-    /// One that was just bound, in a folder in which nobody takes the path of a living socket.
+    /// A path that was just bound, in a folder in which no process takes the path of a living socket.
     pub(super) fn new(path: PathBuf) -> Self {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = open(&path, flags, Mode::empty()).ok();

@@ -178,10 +178,10 @@ pub(crate) trait SystemStream: Stream {
 /// A stream of a device. `receive` and `send` say how many more bytes have reached the receive ring and
 /// have left the send ring; each of them learns of both directions.
 pub(crate) trait DeviceStream: Stream {
-    /// At most so many more bytes that have arrived.
+    /// Reports at most `most` more bytes that have arrived.
     fn receive(&mut self, most: u64) -> Result<Transferred, Errno>;
 
-    /// The device may send so many bytes from where the last report ended; how many of them it has sent.
+    /// The device may send `most` bytes from where the last report ended; how many of them it has sent.
     fn send(&mut self, most: u64) -> Result<Transferred, Errno>;
 
     /// What `receive` would report.

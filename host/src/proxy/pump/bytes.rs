@@ -17,7 +17,7 @@ pub(in crate::proxy) struct Bytes<'a> {
 }
 
 impl Bytes<'_> {
-    /// So many bytes have arrived, and lie in the ring.
+    /// Counts bytes that have arrived in the ring.
     pub(super) fn received(&mut self, bytes: u64) -> Turn {
         let channel = &mut self.channel;
         channel.packet_holds = false;
@@ -74,7 +74,7 @@ impl Bytes<'_> {
         }
     }
 
-    /// Sends what waits in the ring, at most so much. None: nothing waits, and the direction must end.
+    /// Sends at most `most` bytes of those that wait in the ring. None: none wait, and the direction must end.
     pub(super) fn send_with(
         &mut self,
         most: u64,
@@ -94,7 +94,7 @@ impl Bytes<'_> {
         Some(self.sent(length, send(&slice)))
     }
 
-    /// What an attempt to send so many bytes came to.
+    /// Takes the result of an attempt to send at most `most` bytes.
     pub(super) fn sent(&mut self, most: u64, result: Result<Transferred, Errno>) -> Turn {
         match result {
             Ok(Transferred::Bytes(bytes)) => {

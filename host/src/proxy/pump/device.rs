@@ -5,7 +5,7 @@ use super::{Bytes, Turn, received};
 use crate::proxy::stream::Stream;
 use crate::transport::{DeviceStream, Transferred};
 
-/// Learns once how many bytes have come, at most so many.
+/// Learns once how many bytes have come, at most `most`.
 pub(super) fn receive(
     device: &mut dyn DeviceStream,
     bytes: &mut Bytes<'_>,

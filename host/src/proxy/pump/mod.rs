@@ -301,7 +301,7 @@ impl<'a> Pump<'a> {
     }
 }
 
-/// What the receipt of bytes came to, as all carriers report it: so many, or why there are none.
+/// Takes the result of an attempt to receive, which all carriers report alike.
 fn received(bytes: &mut Bytes<'_>, most: u64, result: Result<Transferred, Errno>) -> Turn {
     match result {
         Ok(Transferred::Bytes(count)) => bytes.received((count as u64).min(most)),

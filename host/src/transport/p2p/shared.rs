@@ -21,7 +21,7 @@ pub(crate) struct P2p {
     pub(super) gpu: Gpu,
     pub(super) arenas: Arenas,
     pub(super) registry: Box<dyn Registry>,
-    /// Calls that came to nothing, of whoever calls.
+    /// Limits log lines about calls that failed: any process may call.
     pub(super) refusals: Seldom,
     /// Inboxes whose streams are closed here and not yet at the other end.
     deferred: Mutex<DeferredFrees>,

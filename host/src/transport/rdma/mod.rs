@@ -48,7 +48,7 @@ pub(crate) struct Rdma {
     placements: Placements,
     adapters: Mutex<Vec<Arc<Adapter>>>,
     peers: Peers,
-    /// Requests that were rejected, of whoever asks.
+    /// Limits log lines about rejected requests: any peer may send them.
     refusals: Seldom,
     releaser: Releaser,
 }
