@@ -4,9 +4,10 @@ mod common;
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use common::run;
-use gpunet_support::testing::{Documented, Finished, Folder, skip};
+use gpunet_support::testing::{Documented, Finished, Folder, hang_limit, skip};
 use serde_json::Value;
 
 /// Has the browser report how it drew each chart, as JSON in an element of its own: how far each line and bar
@@ -36,10 +37,13 @@ found.textContent = JSON.stringify({charts, worse: document.querySelectorAll('tr
 document.body.append(found);
 </script>"#;
 
+/// How long a suite of a quick report may take, and so may all of them.
+const SUITES: Duration = Duration::from_secs(60);
+
 fn bench(arguments: &[&str]) -> Finished {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bench"));
     command.args(arguments);
-    let output = run(command);
+    let output = gpunet_support::testing::run(&mut command, SUITES);
     assert!(output.status.success(), "{arguments:?}: {}: {}", output.status, output.stderr);
     output
 }
@@ -79,7 +83,10 @@ fn a_browser_draws_every_chart_of_a_quick_run() {
     let place = |name: &str| folder.path(name).display().to_string();
     let (json, page) = (place("report.json"), place("report.html"));
     let only = "--only=sizes,streams,sgemm";
-    bench(&["report", "--gpu", "emulated", "--quick", only, "--out", &json, "--html", &page]);
+    // Other steps may have most of the machine.
+    let limit = format!("--limit={}", hang_limit(SUITES).as_secs().min(3600));
+    let quick = ["report", "--gpu", "emulated", "--quick", only, &limit];
+    bench(&[&quick[..], &["--out", &json, "--html", &page]].concat());
     let text = std::fs::read_to_string(&json).expect("the report");
     let mut report: Value = serde_json::from_str(&text).expect("JSON");
     Documented::of(&["bench report"]).check(&report);
