@@ -149,7 +149,7 @@ impl Transports {
         self.available.providers.iter().flat_map(|provider| provider.adapters()).collect()
     }
 
-    /// Frees what streams left behind that are closed at both ends by now.
+    /// Frees memory of streams that are closed at both ends by now.
     pub(crate) fn tidy(&self) {
         self.available.providers.iter().for_each(|provider| provider.tidy());
     }

@@ -58,7 +58,7 @@ pub(crate) trait Provider: Send + Sync {
         Vec::new()
     }
 
-    /// Frees what streams left behind that are closed at both ends by now.
+    /// Frees memory of streams that are closed at both ends by now.
     fn tidy(&self) {}
 
     /// Streams that are closed at one end alone, and bytes of their memory that are not free.

@@ -61,12 +61,12 @@ impl Moved {
 }
 
 impl Turn {
-    /// With nothing for the other direction.
+    /// An attempt that did nothing for the other direction.
     const fn alone(self) -> Moved {
         Moved { turn: self, other: Other::Nothing }
     }
 
-    /// With what a device has learned.
+    /// An attempt by a device, which has learned of both directions.
     const fn learned(self) -> Moved {
         Moved { turn: self, other: Other::Learned }
     }
@@ -119,7 +119,7 @@ impl<'a> Pump<'a> {
         }
     }
 
-    /// What comes of an attempt to receive that was not made: a device may have learned of what it sends
+    /// The result of an attempt to receive that was not made: a device may have learned of what it sends
     /// all the same, and reports more than the kernel's next head.
     pub(super) fn untried(&self, turn: Turn) -> Moved {
         match (&self.carrier, turn) {
