@@ -32,6 +32,9 @@ use super::send::most_at_once;
 /// Polls before the leader waits alone, which looks at the deadline: some 80 us by TCP.
 const POLLS: u32 = if cfg!(target_arch = "nvptx64") { 64 } else { 1 };
 
+/// So many calls that do not wait and find nothing, and the next one looks whether the launch was stopped.
+const EMPTY_LOOKS: u32 = 32;
+
 /// What polls have found: nothing, ...
 const NOTHING: u32 = 0;
 /// ... a packet, all of it, ...
@@ -58,8 +61,7 @@ pub(super) fn enter(socket: Socket, net: Net, lane: u32) -> Result<(RecordLine, 
     let shared = position.has(Position::SHARED);
     let owned = position.has(Position::OWNED) & !line.is_owned_beside(group);
     let free = !position.has(Position::TAKEN | Position::CHECK) & (shared | owned);
-    let hindered = line.hinders(&socket, Direction::Receive) | line.is_non_blocking();
-    if simt::any_lane(!free | hindered) {
+    if simt::any_lane(!free | line.hinders(&socket, Direction::Receive)) {
         return Err(Plan::slow(position));
     }
     Ok((line, position))
@@ -83,11 +85,18 @@ pub(crate) fn receive(
         Ok(entered) => entered,
         Err(plan) => return none(plan),
     };
-    let (inbox, p2p) = (line.inbox(), line.info().is_p2p());
+    let (inbox, info) = (line.inbox(), line.info());
+    let (p2p, waits) = (info.is_p2p(), waits & !info.non_blocking());
     let (begin, at) = (position.count(), 8 * lane);
     let longest = most.min(PACKET_BYTES) as u32;
     let mut left = if waits { POLLS } else { 1 };
-    let mut found = if position.has(Position::LONG) { OTHER } else { NOTHING };
+    let mut found = if waits & position.has(Position::LONG) { OTHER } else { NOTHING };
+    let mut ending = Progress(0);
+    if p2p & !waits {
+        // What the proxy knows of the end: on its way across PCIe while the units are looked at, and waited for
+        // where there are none.
+        ending = Progress(socket.proxy_inbox().tail().load());
+    }
     let (mut units, mut length, mut head) = ([Unit(0); 2], 0, 0);
     // Counted: the polls.
     while left > 0 && found == NOTHING {
@@ -109,9 +118,10 @@ pub(crate) fn receive(
         } else if simt::any_lane(!short & (tail.count() != begin) | tail.is_over()) {
             // Bytes of another kind, an end, or a proxy that wants to know.
             found = OTHER;
-        } else if !waits & !p2p && !simt::any_lane(tail.count() != begin) {
-            // Of a p2p stream the proxy may know that it has ended.
-            found = EMPTY;
+        } else if !waits {
+            // Of a p2p stream the head alone may say that it has failed.
+            let over = ending.is_over() | (p2p & Progress(head).has_failed());
+            found = if simt::any_lane((tail.count() != begin) | over) { OTHER } else { EMPTY };
         } else {
             simt::pause();
         }
@@ -127,15 +137,21 @@ pub(crate) fn receive(
             none(Plan::done(length))
         }
         EMPTY => {
+            let looks = line.empty_looks();
             if lane == 0 {
-                // A kernel that asks again and again is to see that it was stopped.
-                let position = position.with(Position::CHECK);
+                socket.count_empty_look(looks);
+                // A kernel that asks again and again must see that it was stopped.
+                let check = if looks % EMPTY_LOOKS == 0 { Position::CHECK } else { 0 };
+                let position = position.with(check);
                 give_receive_back(socket.lock_word(Direction::Receive), position, false);
             }
             simt::come_together();
             none(Plan::error(Errno::EAGAIN.negative()))
         }
-        OTHER if waits => (Plan::POLL.words(), line.with_position(Direction::Receive, position)),
+        OTHER => {
+            let poll = if waits { Plan::POLL } else { Plan::POLL_ONCE };
+            (poll.words(), line.with_position(Direction::Receive, position))
+        }
         _ => none(Plan::slow(position)),
     }
 }

@@ -32,10 +32,13 @@ impl Plan {
     /// The group has the receive direction, and all its warps are to poll.
     pub(super) const POLL: Self = Self { ring: Self::LOOK, span: 0 };
 
-    /// Whether they are.
+    /// The same, once, in a call that does not wait.
+    pub(super) const POLL_ONCE: Self = Self { ring: Self::LOOK, span: 1 };
+
+    /// Whether they are; and whether the call waits.
     #[inline(always)]
-    pub(crate) const fn is_poll([ring, _]: [u64; 2]) -> bool {
-        ring == Self::LOOK
+    pub(crate) const fn polls([ring, span]: [u64; 2]) -> Option<bool> {
+        if ring == Self::LOOK { Some(span == 0) } else { None }
     }
 
     /// Whether it waits.

@@ -60,11 +60,14 @@ fn plan(
     let plan = wait::turn_by_turn(|| {
         let begin = position.count();
         let (tail, head) = await_bytes(net, handle, begin, least, waits, begun, turns);
-        let errno = tail as i64;
+        let mut errno = tail as i64;
         if errno < 0 {
-            // A kernel that asks again and again is to see that it was stopped.
-            let check = if errno == Errno::EAGAIN.negative() { Position::CHECK } else { 0 };
-            return Some(give_back(net, handle, position.with(check), errno));
+            if errno == Errno::EAGAIN.negative() {
+                // A kernel that asks again and again must see that it was stopped.
+                let stopped = wait::stop_of(net);
+                errno = if stopped < 0 { stopped } else { errno };
+            }
+            return Some(give_back(net, handle, position, errno));
         }
         let plan = check(net, handle, position, least, room, Progress(tail), Progress(head));
         turns = turns.wrapping_add(1).max(1);

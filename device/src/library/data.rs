@@ -70,8 +70,8 @@ pub(super) unsafe fn receive(
         if let Some(bytes) = Plan::bytes_done(plan) {
             return bytes.into();
         }
-        if Plan::is_poll(plan) {
-            return receive_long(net, group, handle, to, length, line);
+        if let Some(waits) = Plan::polls(plan) {
+            return receive_long(net, group, handle, to, length, waits, line);
         }
     }
     match Plan::found(plan) {

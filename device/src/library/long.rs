@@ -6,6 +6,7 @@
 #![allow(unsafe_code, reason = "loads from callers' buffers")]
 
 use crate::abi::bits::Position;
+use crate::abi::call::MSG_DONTWAIT;
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
@@ -25,14 +26,18 @@ pub(super) fn receive_long(
     handle: Handle,
     to: *mut u8,
     length: usize,
+    waits: bool,
     line: RecordLine,
 ) -> i64 {
     // All of them are whole, or there would be no line.
     let Some(warps) = Warps::of(group) else { return Errno::EINVAL.negative() };
-    let polled = long::poll(warps.rank, warps.size, line, to, length);
+    let polled = long::poll(warps.rank, warps.size, line, to, length, waits);
     let got = match long::receive(net, handle, warps, line, &polled, to, length) {
         Ok(got) => got,
-        Err(found) => return receive_more(net, group, handle, to, length, 0, found),
+        Err(found) => {
+            let flags = if waits { 0 } else { MSG_DONTWAIT };
+            return receive_more(net, group, handle, to, length, flags, found);
+        }
     };
     // The compiler takes lanes that come back from a function for a whole warp.
     simt::come_together();

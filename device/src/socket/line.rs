@@ -12,7 +12,7 @@ use crate::simt;
 use super::direction::Direction;
 use super::inbox::Inbox;
 use super::record::{
-    HEAD, HEAD_SEEN, INBOX, INFO, Info, OWNER, RECEIVE, RECEIVE_RING, SEND, SEND_RING, STATE,
+    EMPTY_LOOKS, HEAD, HEAD_SEEN, INBOX, INFO, Info, OWNER, RECEIVE, RECEIVE_RING, SEND, SEND_RING, STATE,
     Socket, TAIL, UNITS,
 };
 
@@ -69,12 +69,6 @@ impl RecordLine {
         let no_bytes = (place == INFO) & !Info(self.0).has_bytes();
         let unused = (place == STATE) & !socket.is_in_use(self.0);
         (used >> place & 1 != 0) & differs | none | no_bytes | unused
-    }
-
-    /// Whether the calling lane's word says that calls of the socket do not wait.
-    #[inline(always)]
-    pub(crate) fn is_non_blocking(self) -> bool {
-        (Self::place() == INFO) & Info(self.0).non_blocking()
     }
 
     /// Whether the calling lane's word says that another group than this one receives.
@@ -149,6 +143,13 @@ impl RecordLine {
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub(crate) fn head_seen(self) -> Progress {
         Progress(self.get(HEAD_SEEN))
+    }
+
+    /// How many calls that do not wait have found nothing, among them those of earlier sockets.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub(crate) fn empty_looks(self) -> u32 {
+        simt::half_from_lane(self.0 as u32, EMPTY_LOOKS as u32)
     }
 
     #[inline(always)]

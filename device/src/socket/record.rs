@@ -46,6 +46,8 @@ pub(super) const UNITS: usize = 12;
 pub(super) const OWNER: usize = 13;
 /// The count behind the packet that was last put into the receive ring by who received it.
 pub(super) const UNPACKED: usize = 14;
+/// How many calls that do not wait have found nothing.
+pub(super) const EMPTY_LOOKS: usize = 15;
 
 pub(super) const INSTALLING: u64 = RecordState::INSTALLING;
 pub(super) const OPEN: u64 = RecordState::OPEN;
@@ -294,6 +296,12 @@ impl Socket {
     #[inline(always)]
     pub(crate) fn head_seen(&self) -> Progress {
         Progress(self.record.get(HEAD_SEEN).load())
+    }
+
+    /// Counts one more call that does not wait and has found nothing.
+    #[inline(always)]
+    pub(crate) fn count_empty_look(&self, before: u32) {
+        self.record.get(EMPTY_LOOKS).store(before.wrapping_add(1).into());
     }
 
     /// Keeps that for the next send.

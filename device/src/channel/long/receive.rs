@@ -41,7 +41,14 @@ pub(crate) struct Polled {
 /// Polls for a message, and copies the thread's part of a packet. It calls nothing: what it needs in
 /// registers nobody has to save.
 #[inline(always)]
-pub(crate) fn poll(rank: u32, size: u32, line: RecordLine, to: *mut u8, most: usize) -> Polled {
+pub(crate) fn poll(
+    rank: u32,
+    size: u32,
+    line: RecordLine,
+    to: *mut u8,
+    most: usize,
+    waits: bool,
+) -> Polled {
     let (p2p, inbox) = (line.info().is_p2p(), line.inbox());
     let position = line.position(Direction::Receive);
     let (begin, first) = (position.count(), first_of(rank));
@@ -50,7 +57,8 @@ pub(crate) fn poll(rank: u32, size: u32, line: RecordLine, to: *mut u8, most: us
     let by_ring = !p2p | position.has(Position::BY_RING);
     let mut polled =
         Polled { seen: Progress(0), head: Progress(0), watched: 0, length: 0, next: 0 };
-    let mut left = if p2p | (rank < simt::WARP) { POLLS } else { 0 };
+    let polls = if waits { POLLS } else { 1 };
+    let mut left = if p2p | (rank < simt::WARP) { polls } else { 0 };
     // Counted: the polls.
     while left > 0 {
         left -= 1;
