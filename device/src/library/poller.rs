@@ -12,7 +12,7 @@ use crate::buf::Shared;
 use crate::channel::copy::copy_out;
 use crate::channel::{self, Finish, Plan, Warps, beside};
 use crate::group::AnyGroup;
-use crate::socket::{Direction, Payload, Socket, ask, watch_both_ends};
+use crate::socket::{Direction, FIRST_SHARD, Payload, Socket, ask, watch_both_ends};
 use crate::wait::Deadline;
 
 use super::more::receive_more;
@@ -26,7 +26,7 @@ pub(super) unsafe fn poller(net: Net, group: AnyGroup) -> i64 {
 
 #[inline(never)]
 fn make(net: Net) -> i64 {
-    ask(net, 0, Operation::Poller, Handle::NONE, 0, 0, 0, Payload::NONE, null_mut())
+    ask(net, FIRST_SHARD, Operation::Poller, Handle::NONE, 0, 0, 0, Payload::NONE, null_mut())
 }
 
 /// See [`super::watch`].

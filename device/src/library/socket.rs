@@ -15,7 +15,8 @@ use crate::group::AnyGroup;
 use crate::planted::{Bug, planted};
 use crate::simt;
 use crate::socket::{
-    Direction, Payload, Socket, adopt_rings, ask, begin_close, lock_to_leave, reinstall,
+    Direction, FIRST_SHARD, Payload, Socket, adopt_rings, ask, begin_close, lock_to_leave,
+    reinstall,
 };
 use crate::wait::{Deadline, Watch, stop_of, wait_until};
 
@@ -36,7 +37,7 @@ pub(super) unsafe fn socket(
 #[inline(never)]
 fn make(net: Net, domain: i32, kind: i32, protocol: i32) -> i64 {
     let (domain, kind_alone) = (domain as u64, (kind & !SOCK_NONBLOCK) as u64);
-    let (shard, none) = (any_shard(net), Payload::NONE);
+    let (shard, none) = (FIRST_SHARD, Payload::NONE);
     let (operation, protocol) = (Operation::Socket, protocol as u64);
     let handle =
         ask(net, shard, operation, Handle::NONE, domain, kind_alone, protocol, none, null_mut());
@@ -356,10 +357,4 @@ pub(super) fn ask_about(
     }
     let shard = handle.shard() as usize;
     ask(net, shard, operation, handle, first, second, 0, Payload::NONE, null_mut())
-}
-
-/// The shard that a block's socketless requests go to.
-#[inline(always)]
-pub(super) fn any_shard(net: Net) -> usize {
-    (simt::position().block % net.layout().shards) as usize
 }

@@ -6,10 +6,9 @@ use crate::abi::handle::Handle;
 use crate::abi::message::{MAX_TEXT, Operation};
 use crate::abi::net::Net;
 use crate::group::AnyGroup;
-use crate::socket::{Payload, ask};
+use crate::socket::{FIRST_SHARD, Payload, ask};
 
 use super::led;
-use super::socket::any_shard;
 
 /// See [`super::time`].
 #[inline(always)]
@@ -19,7 +18,7 @@ pub(super) unsafe fn time(net: Net, group: AnyGroup) -> i64 {
 
 #[inline(never)]
 fn ask_time(net: Net) -> i64 {
-    let (shard, none) = (any_shard(net), Payload::NONE);
+    let (shard, none) = (FIRST_SHARD, Payload::NONE);
     ask(net, shard, Operation::Time, Handle::NONE, 0, 0, 0, none, null_mut())
 }
 
@@ -37,7 +36,7 @@ unsafe fn ask_to_print(net: Net, text: *const u8, length: usize) -> i64 {
     let length = length.min(MAX_TEXT);
     // SAFETY: the caller's promise.
     let text = unsafe { Payload::new(text, length) };
-    let (shard, bytes) = (any_shard(net), length as u64);
+    let (shard, bytes) = (FIRST_SHARD, length as u64);
     let asked = ask(net, shard, Operation::Print, Handle::NONE, bytes, 0, 0, text, null_mut());
     if asked < 0 { asked } else { length as i64 }
 }

@@ -12,8 +12,8 @@ use crate::simt;
 use super::direction::Direction;
 use super::inbox::Inbox;
 use super::record::{
-    EMPTY_LOOKS, HEAD, HEAD_SEEN, INBOX, INFO, Info, OWNER, RECEIVE, RECEIVE_RING, SEND, SEND_RING, STATE,
-    Socket, TAIL, UNITS,
+    EMPTY_LOOKS, HEAD, HEAD_SEEN, INBOX, INFO, Info, OWNER, RECEIVE, RECEIVE_RING, SEND, SEND_RING,
+    STATE, Socket, TAIL, UNITS,
 };
 
 /// The words that a call of a direction uses and that carry the socket's generation, as bits.

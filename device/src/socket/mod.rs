@@ -20,5 +20,5 @@ pub(crate) use lifecycle::{acquire, begin_close, group_name};
 pub(crate) use line::RecordLine;
 pub(crate) use lock::lock_to_leave;
 pub(crate) use record::{Info, Socket};
-pub(crate) use request::{Payload, ask};
+pub(crate) use request::{FIRST_SHARD, Payload, ask};
 pub(crate) use watch::{report_progress, watch_both_ends};

@@ -51,6 +51,10 @@ impl Payload {
     }
 }
 
+/// The shard that requests without a socket go to: its thread polls for as long as kernels run, where one without
+/// sockets sleeps.
+pub(crate) const FIRST_SHARD: usize = 0;
+
 /// Asks the shard's proxy and waits for its reply: its number, or a negative error number. An address
 /// that comes with it is stored at `name`, unless that is null.
 #[inline(never)]

@@ -15,6 +15,9 @@ const BUSY_POLL: u64 = 16;
 const BUSY_POLL_NS: u64 = 4_000;
 /// The first sleep after work: an answer mostly follows soon.
 const FIRST_SLEEP_NS: u64 = 10_000;
+/// The longest sleep of a thread that has no socket, while kernels run: they ask the first thread for new ones,
+/// and this one for nothing but what they still believe of closed ones.
+const UNUSED_SLEEP_NS: u64 = 10_000_000;
 
 /// What reports to the shard from outside.
 pub(crate) trait Outside: Readiness {
@@ -87,7 +90,8 @@ impl Rounds {
             return Next::Again;
         }
         let running = control.running.load(Ordering::Acquire) > 0;
-        if running && now - self.worked_at < config.spin_ns {
+        let unused = shard.sockets.context.id > 0 && shard.is_empty();
+        if running && !unused && now - self.worked_at < config.spin_ns {
             return Next::Spin;
         }
         shard.sockets.context.counters.sleeps.add(1);
@@ -96,6 +100,7 @@ impl Rounds {
         // waited already, and what waits for a kernel keeps no thread awake.
         let quiet = (now - self.worked_at).max(FIRST_SLEEP_NS);
         Next::Sleep(match running || self.stop_at.is_some() {
+            true if unused => quiet.max(config.idle_sleep_ns).min(UNUSED_SLEEP_NS),
             true => quiet.min(config.idle_sleep_ns),
             false => quiet.max(config.idle_sleep_ns).min(config.longest_sleep_ns),
         })

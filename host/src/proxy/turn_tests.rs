@@ -1,16 +1,21 @@
 //! A shard's turns with one connection: resting, epoll, and the net's limits.
 
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
 
 use gpunet_device::Handle;
 use gpunet_device::abi::bits::Progress;
+use gpunet_device::abi::layout::Layout;
 
 use super::control::Control;
 use super::entry::Owner;
 use super::rounds::{Next, Rounds};
 use super::shard::Shard;
-use super::tests::{BASE, Harness, NoEpoll, RING, write};
+use super::tests::{BASE, Harness, NoEpoll, RING, empty_shard, write};
 use super::visit::STREAM_BACK_OFF_NS;
+use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
+use crate::memory::{ControlMemory, HostControl, Memory};
 use crate::settings::config::Pacing;
 use crate::settings::policy::Policy;
 
@@ -209,6 +214,38 @@ fn a_socket_that_waits_for_a_kernel_lets_its_thread_sleep() {
     let sleeps = quiet_second(&mut shard, &mut io);
     assert!(!shard.sockets.schedule.throttle.is_empty(), "it waits");
     assert!(sleeps < 50, "{sleeps} sleeps in a second");
+}
+
+/// Kernels ask the first thread for sockets: it polls for them, and threads that have none cost next to nothing.
+#[test]
+fn threads_without_sockets_sleep_while_kernels_run() {
+    let sleeps = |id: usize| {
+        let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
+        let layout = Layout { shards: 2, socket_slots: 2, request_slots: 1 };
+        let control = HostControl::new(&gpu, &layout, ControlMemory::Host).expect("words");
+        let memory = Memory::new(&gpu, layout, control, RING as usize, false, None, 1);
+        let first = empty_shard(memory.expect("memory"), RING.into(), Policy::open());
+        let shared = Arc::clone(&first.sockets.context.shared);
+        let (_sender, queue) = mpsc::channel();
+        let (mut shard, mut io) =
+            (Shard::new(id, shared, Arc::default(), queue), NoEpoll::default());
+        let (control, mut rounds, mut now) = (Control::default(), Rounds::default(), 1 << 40);
+        control.running.store(1, Ordering::Release);
+        let (end, mut sleeps) = (now + 1_000_000_000, 0);
+        while now < end {
+            now += match rounds.round(&mut shard, &control, now, &mut io) {
+                Next::Sleep(ns) => {
+                    sleeps += 1;
+                    ns
+                }
+                _ => 1000,
+            };
+        }
+        sleeps
+    };
+    let (first, second) = (sleeps(0), sleeps(1));
+    assert!(first > 15_000, "{first} sleeps of the first thread");
+    assert!(second < 150, "{second} sleeps of one without sockets");
 }
 
 #[test]
