@@ -70,7 +70,7 @@ impl Events {
 }
 
 /// Receives a short packet of a stream with that token; `to` holds `most` bytes. The same plan in all
-/// lanes: the bytes are there; or something else is, with the direction; or EAGAIN or [`NOTHING_NEW`].
+/// lanes: the bytes are there; or something else is, with the direction and the socket's line; or EAGAIN or [`NOTHING_NEW`].
 #[inline(always)]
 pub(crate) fn receive(
     net: Net,
@@ -79,16 +79,16 @@ pub(crate) fn receive(
     token: u64,
     to: *mut u8,
     most: usize,
-) -> [u64; 2] {
-    let none = Plan::NONE.words();
+) -> ([u64; 2], RecordLine) {
+    let none = |plan: Plan| (plan.words(), RecordLine::NONE);
     let (Ok(socket), Ok(poller)) = (Socket::named(net, handle), Socket::named(net, poller)) else {
-        return none;
+        return none(Plan::NONE);
     };
     let lane = simt::lane();
     let events = Events::of(poller);
     let (line, position) = match enter(socket, net, lane) {
         Ok(entered) => entered,
-        Err(plan) => return plan.words(),
+        Err(plan) => return none(plan),
     };
     let lock = socket.lock_word(Direction::Receive);
     let mut result = Errno::EAGAIN;
@@ -123,11 +123,12 @@ pub(crate) fn receive(
                 unsafe {
                     take_packet(socket, line, position, to, units, length, Progress(head));
                 }
-                return Plan::done(length).words();
+                return none(Plan::done(length));
             }
             if !short & (tail.count() != begin) | tail.is_over() {
                 // Bytes of another kind, or an end.
-                return Plan::slow(position).words();
+                let line = line.with_position(Direction::Receive, position);
+                return (Plan::POLL_ONCE.words(), line);
             }
             if written != passed {
                 // Only the first event may be this stream's.
@@ -147,5 +148,5 @@ pub(crate) fn receive(
         give_receive_back(lock, position, false);
     }
     simt::come_together();
-    Plan::error(result.negative()).words()
+    none(Plan::error(result.negative()))
 }

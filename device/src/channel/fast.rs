@@ -18,10 +18,11 @@ use crate::abi::bits::{PACKET_BYTES, Position, Progress, Unit};
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
+use crate::abi::ring::RingAddress;
 use crate::abi::word::writes_bytes;
 use crate::planted::{Bug, planted};
 use crate::simt;
-use crate::socket::{Direction, RecordLine, Socket, group_name};
+use crate::socket::{Direction, Info, RecordLine, Socket, group_name};
 
 use super::Plan;
 use super::eights::{is_in_eights, load_eight_at_once, store_eight_at_once};
@@ -30,7 +31,7 @@ use super::packet::{announce, belong, bytes_of, is_empty, store_units, units_old
 use super::send::most_at_once;
 
 /// Polls before the leader waits alone, which looks at the deadline: some 80 us by TCP.
-const POLLS: u32 = if cfg!(target_arch = "nvptx64") { 64 } else { 1 };
+pub(super) const POLLS: u32 = if cfg!(target_arch = "nvptx64") { 64 } else { 1 };
 
 /// So many calls that do not wait and find nothing, and the next one looks whether the launch was stopped.
 const EMPTY_LOOKS: u32 = 32;
@@ -139,11 +140,7 @@ pub(crate) fn receive(
         EMPTY => {
             let looks = line.empty_looks();
             if lane == 0 {
-                socket.count_empty_look(looks);
-                // A kernel that asks again and again must see that it was stopped.
-                let check = if looks % EMPTY_LOOKS == 0 { Position::CHECK } else { 0 };
-                let position = position.with(check);
-                give_receive_back(socket.lock_word(Direction::Receive), position, false);
+                give_back_empty(socket, position, looks);
             }
             simt::come_together();
             none(Plan::error(Errno::EAGAIN.negative()))
@@ -154,6 +151,16 @@ pub(crate) fn receive(
         }
         _ => none(Plan::slow(position)),
     }
+}
+
+/// Gives the receive direction back where a call that does not wait has found nothing. `looks`: how many such
+/// calls there were.
+#[inline(always)]
+pub(super) fn give_back_empty(socket: Socket, position: Position, looks: u32) {
+    socket.count_empty_look(looks);
+    // A kernel that asks again and again must see that it was stopped.
+    let check = if looks.is_multiple_of(EMPTY_LOOKS) { Position::CHECK } else { 0 };
+    give_receive_back(socket.lock_word(Direction::Receive), position.with(check), false);
 }
 
 /// Copies a packet out of its units, all of which have come, publishes the head and gives the direction back.
@@ -221,7 +228,7 @@ pub(crate) fn send(net: Net, handle: Handle, from: *const u8, length: usize) -> 
         if simt::any_lane(!usable) {
             return Plan::slow(position);
         }
-        return plan(line, position, length, PACKET_BYTES, length);
+        return plan(line, position, length, PACKET_BYTES, size);
     }
     let (units, publishes) = (line.units(), line.publishes(Direction::Send));
     if at < size {
@@ -290,7 +297,7 @@ pub(crate) fn plan_send(
     (plan.words(), line.with_position(Direction::Send, position))
 }
 
-/// The same by the ring alone, whose sizes have 32 bits.
+/// The same by the ring alone.
 #[inline(always)]
 pub(crate) fn plan_ring(net: Net, handle: Handle) -> ([u64; 2], RecordLine) {
     let none = |plan: Plan| (plan.words(), RecordLine::NONE);
@@ -298,17 +305,10 @@ pub(crate) fn plan_ring(net: Net, handle: Handle) -> ([u64; 2], RecordLine) {
         Ok(entered) => entered,
         Err(plan) => return none(plan),
     };
-    let (info, ring) = (line.info(), line.ring(Direction::Send));
-    let (begin, seen) = (position.count(), line.head_seen());
-    let capacity = ring.capacity_u32();
-    let used = begin.wrapping_sub(seen.count());
-    let space = capacity.saturating_sub(used as u32);
-    // All of the count: a head of the slot's last stream, left there late, differs in its upper half alone.
-    if seen.is_over() | (used >> 32 != 0) | (space == 0) {
+    let (info, ring, seen) = (line.info(), line.ring(Direction::Send), line.head_seen());
+    let Some(plan) = space(info, ring, position.count(), seen, 1) else {
         return none(Plan::slow(position));
-    }
-    let most = most_at_once(info, capacity as usize) as u32;
-    let plan = Plan::ring(ring, begin, space.min(most) as usize);
+    };
     (plan.words(), line.with_position(Direction::Send, position))
 }
 
@@ -329,7 +329,7 @@ fn enter_send(net: Net, handle: Handle) -> Result<(RecordLine, Position), Plan> 
 
 /// Whether a send lock that held that was free.
 #[inline(always)]
-fn is_free(position: Position) -> bool {
+pub(super) fn is_free(position: Position) -> bool {
     let flags = Position::TAKEN | Position::SHUT | Position::CHECK;
     !position.has(flags) & (position.count() != 0)
 }
@@ -337,20 +337,43 @@ fn is_free(position: Position) -> bool {
 /// How a message goes out: as a packet where all before it was taken, or by the ring if there is space for `least`
 /// bytes.
 #[inline(always)]
-fn plan(line: RecordLine, position: Position, length: usize, longest: usize, least: usize) -> Plan {
-    let (info, ring) = (line.info(), line.ring(Direction::Send));
-    let (begin, seen) = (position.count(), line.head_seen());
-    let longest = longest.min(info.packet_limit());
-    let packet = is_empty(seen, begin) & (length <= longest);
-    let capacity = ring.capacity();
-    let used = begin.wrapping_sub(seen.count()) as usize;
-    let space = capacity.saturating_sub(used);
-    if packet & units_old(position) | seen.is_over() | (space < least) {
-        return Plan::slow(position);
+fn plan(line: RecordLine, position: Position, length: usize, longest: usize, least: u32) -> Plan {
+    let (info, ring, seen) = (line.info(), line.ring(Direction::Send), line.head_seen());
+    plan_of(info, ring, seen, position, length, longest, least)
+}
+
+/// The same by the words of the record.
+#[inline(always)]
+pub(super) fn plan_of(
+    info: Info,
+    ring: RingAddress,
+    seen: Progress,
+    position: Position,
+    length: usize,
+    longest: usize,
+    least: u32,
+) -> Plan {
+    let begin = position.count();
+    // A slice has no length yet.
+    let short = length.wrapping_sub(1) < longest.min(info.packet_limit());
+    let packet = is_empty(seen, begin) & short;
+    match space(info, ring, begin, seen, least) {
+        Some(_) if packet & units_old(position) => Plan::slow(position),
+        Some(_) if packet => Plan::packet(begin, length as u32),
+        Some(plan) => plan,
+        None => Plan::slow(position),
     }
-    let most = most_at_once(info, capacity);
-    match packet {
-        true => Plan::packet(begin, length as u32),
-        false => Plan::ring(ring, begin, space.min(most)),
-    }
+}
+
+/// The space in the ring behind a position, where it is at least `least` bytes; sizes of rings have 32 bits.
+/// `seen`: how far the other end has received, as last seen.
+#[inline(always)]
+fn space(info: Info, ring: RingAddress, begin: u64, seen: Progress, least: u32) -> Option<Plan> {
+    let capacity = ring.capacity_u32();
+    let used = begin.wrapping_sub(seen.count());
+    let space = capacity.saturating_sub(used as u32);
+    let most = space.min(most_at_once(info, capacity as usize) as u32);
+    // All of the count: a head of the slot's last stream, left there late, differs in its upper half alone.
+    let fits = !seen.is_over() & (used >> 32 == 0) & (most >= least.max(1));
+    fits.then(|| Plan::ring(ring, begin, most as usize))
 }

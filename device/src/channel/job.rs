@@ -16,7 +16,7 @@ use crate::socket::{Direction, Inbox, Socket, report_progress};
 use crate::wait::{Deadline, group_until};
 
 use super::finish::give_receive_back;
-use super::packet::{packet_in, packet_out};
+use super::packet::{packet_in, packet_out, packet_to_ring};
 use super::{Finish, Plan, copy, finish};
 
 /// Bytes of a ring that are copied out at once: what is sent in answer goes out while the rest is read.
@@ -94,22 +94,25 @@ pub(crate) fn receive(
     let (rank, size) = (group.rank() as u32, group.size() as u32);
     // On its way meanwhile.
     let watched = if rank == 0 { job.watched() } else { 0 };
-    let mut span = Span(job.plan[1]).at_most(most);
-    let (mut copied, mut whole) = (Ok(()), true);
-    if Plan::is_packet_of(job.plan) {
-        let (inbox, begin, bytes) = (job.inbox(), span.low(), span.length() as u32);
-        // Units of a packet that was announced are on their way, unless its sender is gone or hostile.
-        copied = group_until(net, group, Deadline::after(PACKET_NS), || {
+    let all = Span(job.plan[1]);
+    let mut span = all.at_most(most);
+    let packet = Plan::is_packet_of(job.plan);
+    // What stays of a packet must be in the ring.
+    let stays = packet & (!consumes | (span.length() < all.length()));
+    let (mut moved, mut errno) = (true, 0);
+    if packet {
+        errno = match stays {
+            true => packet_into_ring(net, group, handle, waits, all),
             // SAFETY: the caller's buffer holds the packet, and the group has the direction.
-            let all = unsafe { packet_in(8 * rank, 8 * size, inbox, begin, to, bytes) };
-            whole = !group.any(!all);
-            // The same for all threads, whatever another group sets meanwhile.
-            whole || group.any(!waits | Socket::known(net, handle).info().non_blocking())
-        });
-        // What other threads copied is there for all.
-        group.barrier();
+            false => move_packet(net, group, handle, waits, || unsafe {
+                packet_in(8 * rank, 8 * size, job.inbox(), all.low(), to, all.length() as u32)
+            }),
+        };
+        moved = errno == 0;
     } else {
         span = at_once(span, job.is_p2p(), job.ring, most);
+    }
+    if !packet | (stays & moved) {
         // SAFETY: as above, for so many bytes of the ring.
         unsafe { copy::copy_out(rank, size, job.ring, span, to) };
         group.barrier();
@@ -120,21 +123,91 @@ pub(crate) fn receive(
         if cfg!(feature = "loom") {
             simt::release_fence();
         }
-        let used = if consumes & whole & copied.is_ok() { span.length() } else { 0 };
-        let packet = Plan::is_packet_of(job.plan);
+        let used = if consumes & moved { span.length() } else { 0 };
         // A kernel that asks again and again is to see that it was stopped.
-        let position = if whole { job.position } else { job.position.with(Position::CHECK) };
-        leave(net, handle, job.publishes, position, used, packet, watched);
+        let position = if moved { job.position } else { job.position.with(Position::CHECK) };
+        leave(net, handle, job.publishes, position, used, packet & !stays, watched);
     }
     // The compiler takes lanes that come back from a function for a whole warp.
     simt::leave(group.scope());
-    // A peer that announces what it does not send has failed.
-    match copied {
-        Ok(()) if whole => span.length() as i64,
+    if moved { span.length() as i64 } else { errno }
+}
+
+/// Has all threads move a packet of which units may still be on their way. 0, or a negative error number: a peer
+/// that announces what it does not send has failed.
+#[inline(always)]
+fn move_packet(
+    net: Net,
+    group: AnyGroup,
+    handle: Handle,
+    waits: bool,
+    part: impl Fn() -> bool,
+) -> i64 {
+    let mut whole = true;
+    let waited = group_until(net, group, Deadline::after(PACKET_NS), || {
+        whole = !group.any(!part());
+        // The same for all threads, whatever another group sets meanwhile.
+        whole || group.any(!waits | Socket::known(net, handle).info().non_blocking())
+    });
+    // What other threads moved is there for all.
+    group.barrier();
+    match waited {
+        Ok(()) if whole => 0,
         Ok(()) => Errno::EAGAIN.negative(),
         Err(Errno::ETIMEDOUT) => Errno::ECONNRESET.negative(),
         Err(errno) => errno.negative(),
     }
+}
+
+/// Has all threads put a packet into the group's own ring: for who looks at the ring itself, or takes a part
+/// of it. 0, or a negative error number; the group keeps the direction.
+#[cold]
+#[inline(never)]
+fn packet_into_ring(net: Net, group: AnyGroup, handle: Handle, waits: bool, packet: Span) -> i64 {
+    let socket = Socket::known(net, handle);
+    let (inbox, ring) = (socket.inbox(), socket.ring(Direction::Receive));
+    let begin = socket.position(Direction::Receive).count();
+    let (rank, size, length) = (group.rank() as u32, group.size() as u32, packet.length() as u32);
+    // SAFETY: the group has the direction, and a packet fits every ring.
+    let errno = move_packet(net, group, handle, waits, || unsafe {
+        packet_to_ring(8 * rank, 8 * size, inbox, begin, ring, length)
+    });
+    if (errno == 0) & (rank == 0) {
+        // Another thread says that the packet was received, without a fence where it was copied: these bytes
+        // must not land behind those that the peer then puts in their place.
+        if socket.info().is_on_one_gpu() {
+            simt::gpu_release_fence();
+        } else {
+            simt::release_fence();
+        }
+        // Who receives a part of it stands inside it then, where its units no longer say so.
+        socket.unpacked().store(begin + u64::from(length));
+    }
+    errno
+}
+
+/// Has all threads put the packet of a plan into the ring, for a slice. The plan of that part of the ring; or the
+/// error, and the direction is free then.
+#[cold]
+#[inline(never)]
+pub(crate) fn open_packet(net: Net, group: AnyGroup, handle: Handle, plan: [u64; 2]) -> [u64; 2] {
+    let packet = Span(plan[1]);
+    let errno = packet_into_ring(net, group, handle, true, packet);
+    let socket = Socket::known(net, handle);
+    let position = socket.position(Direction::Receive);
+    let opened = match errno {
+        0 => Plan::ring(socket.ring(Direction::Receive), position.count(), packet.length()),
+        _ => Plan::error(errno),
+    };
+    // All threads have read where it stands.
+    group.barrier();
+    if (errno != 0) & (group.rank() == 0) {
+        let position = position.without(Position::TAKEN).with(Position::CHECK);
+        give_receive_back(socket.lock_word(Direction::Receive), position, false);
+    }
+    // As above.
+    simt::leave(group.scope());
+    opened.words()
 }
 
 /// What of a part of the ring is copied at once, at most `most` bytes.

@@ -7,6 +7,7 @@
 //! | `fast` | the first warp of a group | short packets where nothing is in the way: no calls, few registers |
 //! | `beside` | the first warp of a group | short packets of a stream, while a poller that watches it has no other event |
 //! | `long` | all warps | longer messages, as far as warps do better than threads |
+//! | `quick` | a group's leader | takes the direction and plans at once, where nothing is in the way |
 //! | `receive`, `send` | a group's leader | take the direction, wait, plan |
 //! | `job` | all threads | what was planned |
 //! | `packet` | all threads | short messages: bytes and tags together |
@@ -25,6 +26,7 @@ pub(crate) mod job;
 pub(crate) mod long;
 mod packet;
 mod plan;
+mod quick;
 mod receive;
 mod send;
 mod warps;

@@ -133,18 +133,22 @@ pub(crate) unsafe fn packet_in(
             true => inbox.two_units(at as usize / 4),
             false => [Unit::new(0, begin); 2],
         };
-        let (a, b) = (load(at), load(at + stride));
-        let left = length - at;
-        if belong(a, begin, left) & belong(b, begin, left.wrapping_sub(stride)) {
-            let store = |at: u32, units: [Unit; 2]| {
+        let places = [at, at + stride, at + 2 * stride, at + 3 * stride];
+        let units = places.map(load);
+        let lacks = |n: usize| !belong(units[n], begin, length.wrapping_sub(places[n]));
+        if !(lacks(0) | lacks(1) | lacks(2) | lacks(3)) {
+            let store = |n: usize| {
+                let at = places[n];
                 if at < length {
                     // SAFETY: the caller's promise.
-                    unsafe { store_eight(to.add(at as usize), bytes_of(units), length - at) };
+                    unsafe { store_eight(to.add(at as usize), bytes_of(units[n]), length - at) };
                 }
             };
-            store(at, a);
-            store(at + stride, b);
-            at += 2 * stride;
+            store(0);
+            store(1);
+            store(2);
+            store(3);
+            at += 4 * stride;
         } else if turns == UNIT_TURNS {
             return false;
         } else {
@@ -172,50 +176,64 @@ pub(super) unsafe fn take_units(inbox: Inbox, to: *mut u8, length: u32) {
     }
 }
 
-/// Puts the packet that a counter announces into the group's own ring, where its sender may not have put
-/// it yet: the same bytes. For who cannot take it as it is: a buffer that is too small, or one who looks
-/// at the ring itself. Whether all of it had come. One thread calls it.
+/// A thread's part of putting a packet, which begins at `begin`, into the group's own ring, where its sender may
+/// not have put it yet: the same bytes. For who looks at the ring itself, or has no room for all of it. The
+/// thread's units are those from `at` on, each `stride` bytes behind the last. Whether all of them had come.
+///
+/// # Safety
+/// The group has the receive direction of that ring, and the packet is no longer than the ring.
 #[cold]
 #[inline(never)]
-pub(crate) fn unpack(net: Net, handle: Handle, tail: Progress) -> bool {
-    let begin = find(net, handle, tail);
-    if begin == 0 {
-        return false;
-    }
-    let socket = Socket::known(net, handle);
-    if socket.unpacked().load() == tail.count() {
-        return true;
-    }
-    let (inbox, ring) = (socket.inbox(), socket.ring(Direction::Receive));
-    let length = tail.count().wrapping_sub(begin) as usize;
-    let mut at = 0;
-    // Counted: the packet's words of eight bytes.
-    while at < length {
-        // The same as was just found whole: the peer sends no other before this one was received.
-        let eight = bytes_of(inbox.two_units(at / 4));
-        let left = length - at;
-        let to = |byte: usize| {
-            ring.start().wrapping_add((begin as usize + at + byte) & (ring.capacity() - 1))
-        };
-        if (left >= 8) & begin.is_multiple_of(8) {
-            writes_bytes(to(0), 8);
-            // SAFETY: inside the ring, whose receive direction the group has, and aligned; its sender writes
-            // nothing else there before the packet was received.
-            unsafe { simt::store_plain(to(0).cast(), eight.to_le()) };
-        } else {
-            for byte in 0..left.min(8) {
-                writes_bytes(to(byte), 1);
-                // SAFETY: as above.
-                unsafe { simt::store_plain(to(byte), (eight >> (8 * byte)) as u8) };
-            }
+pub(super) unsafe fn packet_to_ring(
+    at: u32,
+    stride: u32,
+    inbox: Inbox,
+    begin: u64,
+    ring: RingAddress,
+    length: u32,
+) -> bool {
+    let (mut at, mut turns) = (at, 0);
+    let place = |byte: u32| {
+        ring.start().wrapping_add((begin as usize + byte as usize) & (ring.capacity() - 1))
+    };
+    let store = |at: u32, eight: u64| {
+        if (length - at >= 8) & begin.is_multiple_of(8) {
+            writes_bytes(place(at), 8);
+            // SAFETY: inside the ring, by the caller's promise, and aligned; its sender writes nothing else there
+            // before the packet was received.
+            return unsafe { simt::store_plain(place(at).cast(), eight.to_le()) };
         }
-        at += 8;
+        let mut byte = 0;
+        // Counted: the bytes.
+        while byte < (length - at).min(8) {
+            writes_bytes(place(at + byte), 1);
+            // SAFETY: as above.
+            unsafe { simt::store_plain(place(at + byte), (eight >> (8 * byte)) as u8) };
+            byte = simt::opaque_half(byte + 1);
+        }
+    };
+    // Counted: the thread's units, several at a time, and so many turns more.
+    while at < length {
+        let load = |at: u32| match at < length {
+            true => inbox.two_units(at as usize / 4),
+            false => [Unit::new(0, begin); 2],
+        };
+        let next = at + stride;
+        let (a, b) = (load(at), load(next));
+        let left = length - at;
+        if belong(a, begin, left) & belong(b, begin, left.wrapping_sub(stride)) {
+            store(at, bytes_of(a));
+            if next < length {
+                store(next, bytes_of(b));
+            }
+            at = next + stride;
+        } else if turns == UNIT_TURNS {
+            return false;
+        } else {
+            simt::pause();
+            turns += 1;
+        }
     }
-    // Another thread says that the packet was received, without a fence where it was copied: these bytes
-    // must not land behind those that the peer then puts in their place.
-    simt::release_fence();
-    // Who receives a part of it stands inside it then, where its units no longer say so.
-    socket.unpacked().store(tail.count());
     true
 }
 
@@ -228,24 +246,24 @@ pub(crate) fn unpack(net: Net, handle: Handle, tail: Progress) -> bool {
 pub(crate) fn find(net: Net, handle: Handle, tail: Progress) -> u64 {
     let socket = Socket::known(net, handle);
     let inbox = socket.inbox();
-    let mut begin = socket.position(Direction::Receive).count();
-    if planted(Bug::PacketFoundByTag) {
-        let length = (tail.count() as u32).wrapping_sub(inbox.unit(0).tag());
-        begin = tail.count().wrapping_sub(length.into());
-    }
+    let begin = socket.position(Direction::Receive).count();
     let mut whole = tail.count().wrapping_sub(begin).wrapping_sub(1) < P2P_PACKET_BYTES as u64;
     let length = tail.count().wrapping_sub(begin) as u32;
     let unpacked = socket.unpacked().load() == tail.count();
     let mut at = 0;
-    // Counted: the units, four at a time.
+    // Counted: the units, eight at a time.
     while whole && !unpacked && 4 * at < length {
-        let unit = |n: u32| match 4 * (at + n) < length {
-            true => inbox.unit((at + n) as usize),
-            false => Unit::new(0, begin),
+        let two = |n: u32| match 4 * (at + n) < length {
+            true => inbox.two_units((at + n) as usize),
+            false => [Unit::new(0, begin); 2],
         };
-        let (a, b, c, d) = (unit(0), unit(1), unit(2), unit(3));
-        whole = a.belongs(begin) & b.belongs(begin) & c.belongs(begin) & d.belongs(begin);
-        at += 4;
+        let (a, b, c, d) = (two(0), two(2), two(4), two(6));
+        let left = |n: u32| length.wrapping_sub(4 * (at + n));
+        whole = belong(a, begin, left(0))
+            & belong(b, begin, left(2))
+            & belong(c, begin, left(4))
+            & belong(d, begin, left(6));
+        at += 8;
     }
     if !whole {
         return 0;

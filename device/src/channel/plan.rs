@@ -98,7 +98,7 @@ impl Plan {
 
     /// Whether all threads are to move a packet.
     #[inline(always)]
-    pub(super) const fn is_packet_of([ring, _]: [u64; 2]) -> bool {
+    pub(crate) const fn is_packet_of([ring, _]: [u64; 2]) -> bool {
         ring == Self::PACKET
     }
 

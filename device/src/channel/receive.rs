@@ -11,29 +11,29 @@ use crate::simt;
 use crate::socket::{Direction, Socket, acquire};
 use crate::wait::{self, Deadline, Watch};
 
-use super::Plan;
 use super::finish::give_back_receive;
-use super::packet::unpack;
+use super::packet::find;
+use super::{Plan, quick};
 
 /// Turns between two looks at whether the proxy of a p2p stream says that it is over: a read across
 /// PCIe, where the others stay on the GPU.
 const ENDING_TURNS: u32 = 16;
 
 /// Takes the receive direction and waits for `least` bytes or more; fewer come only at the end of the
-/// stream. On an error and at the end of the stream the direction is free, else the group has it. `room`:
-/// bytes of a packet that may go to the caller without passing the ring. `found`: what the lock held when the
-/// group set it to be taken, or 0.
+/// stream. On an error and at the end of the stream the direction is free, else the group has it. `found`: what
+/// the lock held when the group set it to be taken, or 0.
 #[inline(never)]
-pub(crate) fn receive(
-    net: Net,
-    handle: Handle,
-    room: u32,
-    least: u32,
-    waits: bool,
-    found: Position,
-) -> Plan {
+pub(crate) fn receive(net: Net, handle: Handle, least: u32, waits: bool, found: Position) -> Plan {
     if Socket::named(net, handle).is_err() {
         return Plan::error(Errno::EBADF.negative());
+    }
+    let mut found = found;
+    if found.0 == 0 {
+        let plan = quick::receive(net, handle, least, waits);
+        match Plan::found(plan.words()) {
+            Some(slow) => found = slow,
+            None => return plan,
+        }
     }
     // One time-out for the wait for the direction and the wait for bytes.
     let begun = simt::now_ns();
@@ -41,21 +41,13 @@ pub(crate) fn receive(
     if acquired < 0 {
         return Plan::error(acquired);
     }
-    plan(net, handle, Position(acquired as u64), room, least, waits, begun)
+    plan(net, handle, Position(acquired as u64), least, waits, begun)
 }
 
 /// The same for a group that has the direction, which stands at `position`, of a call that began at `begun`. Its
 /// steps are functions: what one keeps is not on the stack while another waits.
 #[inline(never)]
-fn plan(
-    net: Net,
-    handle: Handle,
-    position: Position,
-    room: u32,
-    least: u32,
-    waits: bool,
-    begun: u64,
-) -> Plan {
+fn plan(net: Net, handle: Handle, position: Position, least: u32, waits: bool, begun: u64) -> Plan {
     let mut turns = 0u32;
     let plan = wait::turn_by_turn(|| {
         let begin = position.count();
@@ -69,7 +61,7 @@ fn plan(
             }
             return Some(give_back(net, handle, position, errno));
         }
-        let plan = check(net, handle, position, least, room, Progress(tail), Progress(head));
+        let plan = check(net, handle, position, least, Progress(tail), Progress(head));
         turns = turns.wrapping_add(1).max(1);
         (!plan.is_wait()).then_some(plan)
     });
@@ -162,7 +154,6 @@ fn check(
     handle: Handle,
     position: Position,
     least: u32,
-    room: u32,
     tail: Progress,
     head: Progress,
 ) -> Plan {
@@ -184,16 +175,15 @@ fn check(
             // No kernel of this library announces one that long.
             return give_back(net, handle, position, Errno::EPROTO.negative());
         }
-        // Of one whose sender has died the rest may never come: it counts if it is whole now.
-        let fits = (available <= room as usize) & !tail.has_failed();
-        if fits && socket.inbox().unit(0).belongs(begin) {
+        if socket.unpacked().load() == tail.count() {
+            // What a receive left of it is in the ring, by this side's kernel.
+            simt::acquire_fence();
+        } else if is_coming(net, handle, begin, tail) {
             socket.remember_head(head);
-            return Plan::packet(begin, available as u32);
-        }
-        if !unpack(net, handle, tail) {
-            if !tail.is_over() & socket.is_open() {
-                return Plan::WAIT;
-            }
+            return Plan::packet(begin_of_packet(socket, begin, tail), available as u32);
+        } else if !tail.is_over() & socket.is_open() {
+            return Plan::WAIT;
+        } else {
             // The rest will not come.
             available = 0;
         }
@@ -206,6 +196,25 @@ fn check(
         }
     }
     give_back(net, handle, position, ending_of(net, handle, least, tail))
+}
+
+/// Whether the packet that a counter announces comes. Of one whose sender has died the rest may never: it counts
+/// if it is whole now.
+#[inline(always)]
+fn is_coming(net: Net, handle: Handle, begin: u64, tail: Progress) -> bool {
+    let socket = Socket::known(net, handle);
+    let begun = || socket.inbox().unit(0).belongs(begin) | planted(Bug::PacketFoundByTag);
+    if tail.has_failed() { find(net, handle, tail) != 0 } else { begun() }
+}
+
+/// Where a packet begins: where the reader stands. Unit 0 does not say it, which may still be the last packet's.
+#[inline(always)]
+fn begin_of_packet(socket: Socket, begin: u64, tail: Progress) -> u64 {
+    if planted(Bug::PacketFoundByTag) {
+        let length = (tail.count() as u32).wrapping_sub(socket.inbox().unit(0).tag());
+        return tail.count().wrapping_sub(length.into());
+    }
+    begin
 }
 
 /// Why there is nothing to receive any more, as a negative error number; 0: the stream has ended.

@@ -10,8 +10,8 @@ use crate::simt;
 use crate::socket::{Direction, Info, Socket, acquire};
 use crate::wait::{self, Deadline, Watch};
 
-use super::Plan;
 use super::packet::{is_empty, renew_units, units_old};
+use super::{Plan, quick};
 
 /// The longest piece of a ring that is filled at once: the other end reads while this one fills the next.
 const LONGEST_PIECE: usize = 32 << 10;
@@ -37,6 +37,14 @@ pub(crate) fn send(
     let Ok(socket) = Socket::named(net, handle) else {
         return Plan::error(Errno::EBADF.negative());
     };
+    let mut found = found;
+    if found.0 == 0 {
+        let plan = quick::send(net, handle, length, least);
+        match Plan::found(plan.words()) {
+            Some(slow) => found = slow,
+            None => return plan,
+        }
+    }
     // One time-out for the wait for the direction and the wait for space.
     let begun = simt::now_ns();
     let acquired = acquire(net, handle, Direction::Send, found, wait, begun);

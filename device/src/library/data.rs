@@ -9,12 +9,28 @@ use crate::channel::{self, Plan, Warps, fast, job};
 use crate::group::AnyGroup;
 use crate::socket::RecordLine;
 
+use super::by_whole_warps;
 use super::long::receive_long;
 use super::more::{receive_more, send_more};
 
 /// See [`super::send`].
 #[inline(always)]
 pub(super) unsafe fn send(
+    net: Net,
+    group: AnyGroup,
+    handle: u64,
+    from: *const u8,
+    length: usize,
+    flags: u32,
+) -> i64 {
+    // SAFETY: the caller's promise.
+    by_whole_warps(group, length, |group| unsafe {
+        send_by(net, group, handle, from, length, flags)
+    })
+}
+
+#[inline(always)]
+unsafe fn send_by(
     net: Net,
     group: AnyGroup,
     handle: u64,
@@ -47,6 +63,21 @@ pub(super) unsafe fn send(
 /// See [`super::receive`].
 #[inline(always)]
 pub(super) unsafe fn receive(
+    net: Net,
+    group: AnyGroup,
+    handle: u64,
+    to: *mut u8,
+    length: usize,
+    flags: u32,
+) -> i64 {
+    // SAFETY: the caller's promise.
+    by_whole_warps(group, length, |group| unsafe {
+        receive_by(net, group, handle, to, length, flags)
+    })
+}
+
+#[inline(always)]
+unsafe fn receive_by(
     net: Net,
     group: AnyGroup,
     handle: u64,

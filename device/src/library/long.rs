@@ -14,8 +14,9 @@ use crate::abi::ring::Span;
 use crate::channel::{Plan, Warps, fast, long};
 use crate::group::AnyGroup;
 use crate::simt;
-use crate::socket::RecordLine;
+use crate::socket::{Direction, RecordLine};
 
+use super::by_whole_warps;
 use super::more::{receive_more, send_more};
 
 /// The rest of a receive whose group has the direction; `line` says where that stands.
@@ -54,9 +55,24 @@ pub(super) unsafe fn send_ring(
     length: usize,
     flags: u32,
 ) -> i64 {
+    // SAFETY: the caller's promise.
+    by_whole_warps(group, length, |group| unsafe {
+        send_ring_by(net, group, handle, from, length, flags)
+    })
+}
+
+#[inline(always)]
+unsafe fn send_ring_by(
+    net: Net,
+    group: AnyGroup,
+    handle: u64,
+    from: *const u8,
+    length: usize,
+    flags: u32,
+) -> i64 {
     let handle = Handle(handle);
     let mut found = Position(0);
-    if flags == 0
+    if flags & !MSG_DONTWAIT == 0
         && let Some(warps) = Warps::of(group)
     {
         // What other threads did with the buffer comes before.
@@ -66,8 +82,9 @@ pub(super) unsafe fn send_ring(
             (plan, line) = fast::plan_ring(net, handle);
         }
         (plan, line) = warps.share(plan, line);
-        let Some(slow) = Plan::found(plan) else {
-            let span = Span(plan[1]).at_most(length);
+        let span = Span(plan[1]).at_most(length);
+        let part = (flags != 0) & (span.length() < length);
+        let Some(slow) = slow_of(plan, line, part) else {
             if long::send_by_ring(net, handle, warps, span, line, from) {
                 // The compiler takes lanes that come back from a function for a whole warp.
                 simt::come_together();
@@ -90,9 +107,24 @@ pub(super) unsafe fn send_long(
     length: usize,
     flags: u32,
 ) -> i64 {
+    // SAFETY: the caller's promise.
+    by_whole_warps(group, length, |group| unsafe {
+        send_long_by(net, group, handle, from, length, flags)
+    })
+}
+
+#[inline(always)]
+unsafe fn send_long_by(
+    net: Net,
+    group: AnyGroup,
+    handle: u64,
+    from: *const u8,
+    length: usize,
+    flags: u32,
+) -> i64 {
     let handle = Handle(handle);
     let mut found = Position(0);
-    if flags == 0
+    if flags & !MSG_DONTWAIT == 0
         && let Some(warps) = Warps::of(group)
     {
         // What other threads did with the buffer comes before.
@@ -104,7 +136,8 @@ pub(super) unsafe fn send_long(
             (plan, line) = fast::plan_send(net, handle, length, long::longest_packet(warps));
         }
         (plan, line) = warps.share(plan, line);
-        let Some(slow) = Plan::found(plan) else {
+        let fits = Span(plan[1]).length() >= length;
+        let Some(slow) = slow_of(plan, line, (flags != 0) & !fits) else {
             let sent = long::send(net, handle, warps, plan, line, from, length, part);
             // The compiler takes lanes that come back from a function for a whole warp.
             simt::come_together();
@@ -113,4 +146,12 @@ pub(super) unsafe fn send_long(
         found = slow;
     }
     send_more(net, group, handle, from, length, flags, found)
+}
+
+/// What the lock held, if the slow path is to be taken. `part`: a call that does not wait has found space for a
+/// part of its message, and goes on there until nothing fits.
+#[inline(always)]
+fn slow_of(plan: [u64; 2], line: RecordLine, part: bool) -> Option<Position> {
+    let slow = Plan::found(plan);
+    if slow.is_none() & part { Some(line.position(Direction::Send)) } else { slow }
 }

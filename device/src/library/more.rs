@@ -1,7 +1,7 @@
 //! The rest of a call that sends or receives, where the fast path has not done it: its leader plans, turn by
 //! turn, and all threads carry out what it has planned.
 
-use crate::abi::bits::{P2P_PACKET_BYTES, Position};
+use crate::abi::bits::Position;
 use crate::abi::call::{MSG_DONTWAIT, MSG_PEEK, MSG_WAITALL};
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
@@ -73,11 +73,8 @@ pub(super) fn receive_more(
         }
         let (rest, left) = (to.wrapping_add(got), length - got);
         let plan = planned(group, || {
-            // Bytes that stay in the stream must be in the ring.
-            let peeks = flags & MSG_PEEK != 0;
-            let room = if peeks { 0 } else { left.min(P2P_PACKET_BYTES) as u32 };
             let (least, waits) = (u32::from(left > 0), flags & MSG_DONTWAIT == 0);
-            channel::receive(net, handle, room, least, waits, found)
+            channel::receive(net, handle, least, waits, found)
         });
         let bytes = match Plan::ring_of(plan) {
             Ok(_) => job::receive(net, group, handle, rest, left, flags, plan[0], plan[1]),

@@ -12,9 +12,10 @@ use crate::buf::Shared;
 use crate::channel::copy::copy_out;
 use crate::channel::{self, Finish, Plan, Warps, beside};
 use crate::group::AnyGroup;
-use crate::socket::{Direction, FIRST_SHARD, Payload, Socket, ask, watch_both_ends};
+use crate::socket::{Direction, FIRST_SHARD, Payload, RecordLine, Socket, ask, watch_both_ends};
 use crate::wait::Deadline;
 
+use super::long::receive_long;
 use super::more::receive_more;
 use super::{led, planned};
 
@@ -123,13 +124,16 @@ pub(super) unsafe fn receive_beside(
     };
     // What other threads did with the buffer comes before.
     warps.barrier();
-    let mut plan = Plan::END.words();
+    let (mut plan, mut line) = (Plan::END.words(), RecordLine::NONE);
     if warps.plans() {
-        plan = beside::receive(net, handle, Handle(poller), token, to, length);
+        (plan, line) = beside::receive(net, handle, Handle(poller), token, to, length);
     }
-    plan = warps.share_plan(plan);
+    (plan, line) = warps.share(plan, line);
     if let Some(bytes) = Plan::bytes_done(plan) {
         return bytes.into();
+    }
+    if Plan::polls(plan).is_some() {
+        return receive_long(net, group, handle, to, length, false, line);
     }
     match Plan::found(plan) {
         Some(found) => receive_more(net, group, handle, to, length, MSG_DONTWAIT, found),
@@ -154,7 +158,7 @@ fn receive_events(
     }
     let to = events.as_ptr().cast();
     let words =
-        planned(group, || channel::receive(net, poller, 0, EVENT_BYTES as u32, true, Position(0)));
+        planned(group, || channel::receive(net, poller, EVENT_BYTES as u32, true, Position(0)));
     let (ring, span) = Plan::ring_of(words).map_err(|errno| match errno {
         0 => Errno::EBADF,
         errno => Errno(-errno as i32),

@@ -3,13 +3,10 @@
 use crate::abi::bits::Position;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
-use crate::channel::{self, Finish};
+use crate::channel::{self, Finish, Plan, job};
 use crate::group::AnyGroup;
 
 use super::{SEND_DIRECTION, planned};
-
-/// The group has not tried to get the direction.
-const NONE: Position = Position(0);
 
 /// See [`super::open_slice`].
 #[inline(always)]
@@ -22,10 +19,14 @@ pub(super) unsafe fn open_slice(
     ring: *mut u64,
 ) -> i64 {
     let (handle, least) = (Handle(handle), u32::try_from(least).unwrap_or(u32::MAX));
-    let [address, span] = planned(group, || match direction {
-        SEND_DIRECTION => channel::send(net, handle, 0, least, true, NONE),
-        _ => channel::receive(net, handle, 0, least, true, NONE),
+    let mut plan = planned(group, || match direction {
+        SEND_DIRECTION => channel::send(net, handle, 0, least, true, Position(0)),
+        _ => channel::receive(net, handle, least, true, Position(0)),
     });
+    if Plan::is_packet_of(plan) {
+        plan = job::open_packet(net, group, handle, plan);
+    }
+    let [address, span] = plan;
     // SAFETY: the caller's promise.
     unsafe { ring.write(address) };
     span as i64

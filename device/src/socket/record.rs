@@ -223,7 +223,7 @@ impl Socket {
     /// Whether a call of a direction can go on: all words that it needs are this socket's, that is open,
     /// this launch has used it, and it has a ring for bytes.
     #[inline(always)]
-    pub(super) fn is_usable(&self, direction: Direction) -> bool {
+    pub(crate) fn is_usable(&self, direction: Direction) -> bool {
         let (ring, publishes) = match direction {
             Direction::Receive => (RECEIVE_RING, HEAD),
             Direction::Send => (SEND_RING, TAIL),
@@ -296,6 +296,12 @@ impl Socket {
     #[inline(always)]
     pub(crate) fn head_seen(&self) -> Progress {
         Progress(self.record.get(HEAD_SEEN).load())
+    }
+
+    /// How many calls that do not wait have found nothing, among them those of earlier sockets.
+    #[inline(always)]
+    pub(crate) fn empty_looks(&self) -> u32 {
+        self.record.get(EMPTY_LOOKS).load() as u32
     }
 
     /// Counts one more call that does not wait and has found nothing.
