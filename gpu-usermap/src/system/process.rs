@@ -37,6 +37,20 @@ impl ProcessId {
         Self { number: std::process::id(), forks }
     }
 
+    /// Whether this is the calling process. Calls the system only where that zeroes no pages in a child.
+    #[must_use]
+    pub fn is_current(self) -> bool {
+        let own = own_word();
+        let numbered = !ptr::eq(own, &raw const INHERITED) || self.number == std::process::id();
+        numbered && self.forks == own.load(Ordering::Relaxed)
+    }
+
+    /// Its number, as the system says.
+    #[must_use]
+    pub fn number(self) -> u32 {
+        self.number
+    }
+
     /// A process of a test.
     #[cfg(test)]
     pub(crate) const fn fake(number: u32) -> Self {

@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::sync::Arc;
 
-use super::{Errno, Linux, Pages, System};
+use super::{Errno, Linux, Pages, ProcessId, System};
 
 /// Notes that a test cannot run here, for who counts tests.
 fn skip(test: &str, reason: &str) {
@@ -56,6 +56,23 @@ fn as_first_process(work: impl FnOnce() -> i32) -> i32 {
         return NOT_ALLOWED;
     }
     in_child(|| if std::process::id() == 1 { work() } else { OTHER_PID })
+}
+
+#[test]
+fn a_process_is_current_in_itself_alone() {
+    let parent = ProcessId::current();
+    let outcome = in_child(|| {
+        // Before the child has a count of its own, too.
+        let inherited = parent.is_current();
+        let child = ProcessId::current();
+        let in_its_child = || i32::from(parent.is_current() || child.is_current());
+        match inherited || parent.is_current() || !child.is_current() {
+            true => BROKEN,
+            false => in_child(in_its_child),
+        }
+    });
+    assert_eq!(outcome, FINE);
+    assert!(parent.is_current());
 }
 
 #[test]

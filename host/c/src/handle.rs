@@ -5,13 +5,15 @@
 //! object that one thread frees while another is in a call lives until that call has returned.
 //!
 //! A process that was forked has none of the parent's threads, but shares memory and sockets with it. It may
-//! not use what the parent opened, and frees nothing: a call is refused by the process's number, before any
-//! lock is taken that a thread of the parent may have held.
+//! not use what the parent opened, and frees nothing: a call is refused before any lock is taken that a thread
+//! of the parent may have held.
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+
+use gpu_usermap::ProcessId;
 
 use crate::status::{Failure, GPUNET_EFORKED, GPUNET_EHANDLE};
 
@@ -72,8 +74,8 @@ impl<H: Opaque> Table<H> {
 
 /// Counts objects of all kinds.
 static COUNT: AtomicUsize = AtomicUsize::new(1);
-/// The process that made the first object; 0: none yet.
-static PROCESS: AtomicI32 = AtomicI32::new(0);
+/// The process that made the first object.
+static PROCESS: OnceLock<ProcessId> = OnceLock::new();
 
 fn name(kind: usize) -> Option<&'static str> {
     KINDS.get(kind).copied()
@@ -81,9 +83,7 @@ fn name(kind: usize) -> Option<&'static str> {
 
 /// Whether this process was forked from the one that has the objects.
 fn is_forked() -> bool {
-    let owner = PROCESS.load(Ordering::Relaxed);
-    // SAFETY: it has no conditions.
-    owner != 0 && owner != unsafe { libc::getpid() }
+    PROCESS.get().is_some_and(|owner| !owner.is_current())
 }
 
 fn check_process() -> Result<(), Failure> {
@@ -110,8 +110,7 @@ pub(crate) unsafe fn create<H: Opaque>(
     unsafe { to.write(std::ptr::null_mut()) };
     check_process()?;
     let object = Arc::new(make()?);
-    // SAFETY: it has no conditions.
-    PROCESS.store(unsafe { libc::getpid() }, Ordering::Relaxed);
+    PROCESS.get_or_init(ProcessId::current);
     let number = COUNT.fetch_add(1, Ordering::Relaxed) << KIND_BITS | H::KIND;
     let objects = H::table().objects.write();
     objects.unwrap_or_else(PoisonError::into_inner).insert(number, object);

@@ -190,6 +190,7 @@ failures! {
         E::DriverTooOld { .. } => GPUNET_EDEVICE,
         E::Driver { .. } => GPUNET_EDRIVER,
         E::ContextLost { .. } => GPUNET_ECONTEXT,
+        E::Forked { .. } => GPUNET_EFORKED,
         E::Unsupported { .. } => GPUNET_EUNSUPPORTED,
         E::System { errno, .. } => (GPUNET_ESYSTEM, errno),
         _ => GPUNET_ESYSTEM,
@@ -259,6 +260,7 @@ failures! {
         E::Killed { .. } => GPUNET_EKILLED,
         E::ContextLost { .. } => GPUNET_ECONTEXT,
         E::NoStack { .. } => GPUNET_EMEMORY,
+        E::Forked => GPUNET_EFORKED,
         _ => GPUNET_ETRAP,
     }
     WaitError {

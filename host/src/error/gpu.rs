@@ -41,6 +41,15 @@ pub enum GpuError {
         /// What ended it.
         cause: String,
     },
+    /// The caller's: a forked process uses what its parent opened. It has none of the parent's threads.
+    #[error(
+        "this GPU and its nets were opened in process {parent}, from which this one was forked: open them \
+         after the fork"
+    )]
+    Forked {
+        /// The process that opened it.
+        parent: u32,
+    },
     /// This GPU cannot do that.
     #[error("{what} is not possible on the {kind} GPU: {remedy}")]
     Unsupported {

@@ -81,6 +81,11 @@ pub enum KernelError {
         /// The kernel.
         kernel: String,
     },
+    /// The caller's: a forked process asks for a kernel or stream of its parent's.
+    #[error(
+        "it runs in the process that launched it, from which this one was forked: wait for it there"
+    )]
+    Forked,
     /// The emulated GPU got no stack for a thread.
     #[error(
         "kernel '{kernel}': no stack for a GPU thread ({reason}): launch fewer threads at once"

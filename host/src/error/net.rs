@@ -48,7 +48,7 @@ pub enum DownError {
     /// The kernel's: an earlier launch faulted and may have left locks taken.
     #[error("an earlier kernel of this net faulted; make a new net")]
     Faulted,
-    /// The GPU's context is lost.
+    /// The GPU's context is lost, or it is that of the process from which this one was forked.
     #[error(transparent)]
     Gpu(#[from] GpuError),
 }

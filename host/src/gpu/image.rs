@@ -203,7 +203,7 @@ impl Gpu {
     /// which nobody defines, one without kernels; and on CUDA while a kernel runs, since the driver would
     /// wait for it.
     pub unsafe fn load_image(&self, name: &str, image: Image) -> Result<LoadedImage, LoadError> {
-        let kernels = self.inner.load_image(name, &image)?;
+        let kernels = self.inner.get()?.load_image(name, &image)?;
         if kernels.is_empty() {
             return Err(LoadError::Image(format!(
                 "image '{name}' ({}) has no kernels: entries of CUDA code, or records gpunet_kernel_NAME that \
@@ -249,7 +249,7 @@ impl LoadedImage {
     /// A kernel that the image does not have.
     pub fn cuda_function(&self, kernel: &str, threads: u32) -> Result<Option<usize>, LaunchError> {
         self.kernel(kernel)?;
-        self.gpu.inner.cuda_function(&self.name, kernel, threads)
+        self.gpu.inner.get()?.cuda_function(&self.name, kernel, threads)
     }
 
     fn kernel(&self, kernel: &str) -> Result<&ImageKernel, LaunchError> {

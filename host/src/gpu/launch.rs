@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::fork_guard::ForkGuard;
 use super::{GpuError, KernelError, LaunchError};
 
 /// A size in up to three dimensions.
@@ -150,10 +151,22 @@ pub enum WaitOutcome {
 /// A kernel that was launched. Dropping it neither waits nor ends the kernel.
 #[must_use = "a kernel's errors are seen only through its handle"]
 pub struct Running {
-    pub(super) handle: Box<dyn Handle>,
+    handle: ForkGuard<Box<dyn Handle>>,
 }
 
 impl Running {
+    pub(super) fn new(handle: impl Handle + 'static) -> Self {
+        Self { handle: ForkGuard::new(Box::new(handle)) }
+    }
+
+    /// Whether this process launched it. Asked before a lock of a launch is taken, too.
+    ///
+    /// # Errors
+    /// [`GpuError::Forked`].
+    pub(crate) fn check_process(&self) -> Result<(), GpuError> {
+        self.handle.get().map(drop)
+    }
+
     /// The kernel's name.
     #[must_use]
     pub fn kernel(&self) -> &str {
@@ -163,7 +176,10 @@ impl Running {
     /// Looks, without waiting, whether the kernel has ended, and how.
     #[must_use]
     pub fn poll(&self) -> Option<Result<(), KernelError>> {
-        self.handle.poll()
+        match self.handle.is_own() {
+            true => self.handle.poll(),
+            false => Some(Err(KernelError::Forked)),
+        }
     }
 
     /// Whether the kernel has ended, well or not.
@@ -177,7 +193,7 @@ impl Running {
     /// # Errors
     /// How the kernel ended, when not well.
     pub fn wait(&self, timeout: Option<Duration>) -> Result<WaitOutcome, KernelError> {
-        match self.handle.wait(timeout) {
+        match self.handle.get().map_err(|_| KernelError::Forked)?.wait(timeout) {
             Some(result) => result.map(|()| WaitOutcome::Finished),
             None => Ok(WaitOutcome::TimedOut { after: timeout.unwrap_or(Duration::MAX) }),
         }
@@ -188,7 +204,7 @@ impl Running {
     /// # Errors
     /// [`GpuError::Unsupported`] on CUDA, where a kernel ends only by itself.
     pub fn kill(&self) -> Result<(), GpuError> {
-        self.handle.kill()
+        self.handle.get()?.kill()
     }
 }
 

@@ -45,7 +45,7 @@ impl Lease {
             failed: Arc::default(),
             held: Arc::new(Mutex::new(held)),
         };
-        (Running { handle: Box::new(lease.clone()) }, lease)
+        (Running::new(lease.clone()), lease)
     }
 
     /// Keeps it open, if it is.

@@ -16,6 +16,7 @@ use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::process::{Resource, getrlimit};
 
+use super::fork_guard::ForkGuard;
 use super::{GpuError, MemoryError};
 
 /// Pages of a memory file mapped into this process, zeroed, unmapped when dropped.
@@ -149,7 +150,7 @@ pub struct HostMemory {
     device: *mut u8,
     bytes: usize,
     registered: bool,
-    owner: Arc<dyn Owner>,
+    owner: ForkGuard<Arc<dyn Owner>>,
 }
 
 // SAFETY: the pointers are addresses of memory that the process owns; no method dereferences them.
@@ -166,6 +167,7 @@ impl HostMemory {
         owner: Arc<dyn Owner>,
     ) -> Self {
         let start = pages.as_ptr();
+        let owner = ForkGuard::new(owner);
         Self { pages: Some(pages), start, device, bytes, registered, owner }
     }
 
@@ -198,6 +200,11 @@ impl HostMemory {
         ptr::addr_eq(Arc::as_ptr(&self.owner), Arc::as_ptr(owner))
     }
 
+    /// Whether this process made it.
+    pub(crate) fn is_own(&self) -> bool {
+        self.owner.is_own()
+    }
+
     /// The memory file behind the pages, which another process can map.
     #[must_use]
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
@@ -207,8 +214,11 @@ impl HostMemory {
 
 impl Drop for HostMemory {
     fn drop(&mut self) {
-        if let Some(pages) = self.pages.take() {
-            self.owner.take_back(Given::Pages { pages, registered: self.registered });
+        match self.pages.take() {
+            Some(pages) if self.owner.is_own() => {
+                self.owner.take_back(Given::Pages { pages, registered: self.registered });
+            }
+            parents => std::mem::forget(parents),
         }
     }
 }
@@ -228,7 +238,7 @@ pub struct DeviceMemory {
     pub(super) given: Option<Given>,
     device: *mut u8,
     pub(super) bytes: usize,
-    pub(super) owner: Arc<dyn Owner>,
+    pub(super) owner: ForkGuard<Arc<dyn Owner>>,
 }
 
 // SAFETY: as for HostMemory; reads and writes go through the owner, which is Sync.
@@ -238,7 +248,7 @@ unsafe impl Sync for DeviceMemory {}
 
 impl DeviceMemory {
     pub(super) fn new(given: Given, device: *mut u8, bytes: usize, owner: Arc<dyn Owner>) -> Self {
-        Self { given: Some(given), device, bytes, owner }
+        Self { given: Some(given), device, bytes, owner: ForkGuard::new(owner) }
     }
 
     /// Address for kernels.
@@ -270,7 +280,7 @@ impl DeviceMemory {
     /// Bytes outside the memory, or what the driver says.
     pub fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), MemoryError> {
         let address = self.at(offset, into.len())?;
-        Ok(self.owner.read(address, into)?)
+        Ok(self.owner.get()?.read(address, into)?)
     }
 
     /// Copies bytes in.
@@ -279,7 +289,7 @@ impl DeviceMemory {
     /// Bytes outside the memory, or what the driver says.
     pub fn write(&self, offset: usize, from: &[u8]) -> Result<(), MemoryError> {
         let address = self.at(offset, from.len())?;
-        Ok(self.owner.write(address, from)?)
+        Ok(self.owner.get()?.write(address, from)?)
     }
 
     fn at(&self, offset: usize, len: usize) -> Result<*mut u8, MemoryError> {
@@ -290,8 +300,9 @@ impl DeviceMemory {
 
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
-        if let Some(given) = self.given.take() {
-            self.owner.take_back(given);
+        match self.given.take() {
+            Some(given) if self.owner.is_own() => self.owner.take_back(given),
+            parents => std::mem::forget(parents),
         }
     }
 }

@@ -18,6 +18,7 @@
 //!   observer        who checks what happens on an emulated GPU
 //!   remote          how network devices reach GPU memory
 //!   usermap         how the CPU maps it (gpu-usermap)
+//!   fork_guard      what belongs to the process that made it
 //!   ledger          which kernels run, what fits beside them, which memory waits for them
 //!   deferred_free   the same of all GPUs together, for arenas
 //! ```
@@ -32,6 +33,7 @@ mod deferred_free;
 mod elf;
 pub(crate) mod emulated;
 mod flags;
+mod fork_guard;
 mod image;
 mod launch;
 mod lease;
@@ -77,6 +79,7 @@ pub(crate) use lease::Lease;
 pub(crate) use stream::{StreamGraph, StreamKernel, Submitted};
 pub(crate) use window::ArenaWindow;
 
+use fork_guard::ForkGuard;
 use image::ImageKernel;
 use stream::StreamBackend;
 
@@ -151,7 +154,7 @@ trait Backend: Send + Sync {
 /// An open GPU. Clones share it; memory and running kernels keep it open.
 #[derive(Clone)]
 pub struct Gpu {
-    inner: Arc<dyn Backend>,
+    inner: ForkGuard<Arc<dyn Backend>>,
 }
 
 impl Gpu {
@@ -176,7 +179,11 @@ impl Gpu {
             },
         };
         tracing::info!(gpu = %inner.info(), "GPU opened");
-        Ok(Self { inner })
+        Ok(Self::of(inner))
+    }
+
+    fn of(inner: Arc<dyn Backend>) -> Self {
+        Self { inner: ForkGuard::new(inner) }
     }
 
     /// Which GPU this is, and why it was chosen.
@@ -192,7 +199,7 @@ impl Gpu {
     /// No PTX compiled in, PTX that the driver refuses, or one built for another version of the
     /// device crate; and on CUDA while a kernel runs, since the driver would wait for it.
     pub fn load(&self, module: &Module) -> Result<(), LoadError> {
-        self.inner.load(module)
+        self.inner.get()?.load(module)
     }
 
     /// What the kernels of a loaded module need, each as often as it was compiled: with as many
@@ -207,7 +214,7 @@ impl Gpu {
     /// # Errors
     /// A size of 0 or beyond memory, or what the system or the driver says.
     pub fn host_memory(&self, bytes: usize) -> Result<HostMemory, MemoryError> {
-        self.inner.host_memory(bytes)
+        self.inner.get()?.host_memory(bytes)
     }
 
     /// Memory of the GPU, zeroed; [`buffer`](Self::buffer) is the typed form.
@@ -215,7 +222,15 @@ impl Gpu {
     /// # Errors
     /// A size of 0 or beyond memory, or what the driver says.
     pub fn device_memory(&self, bytes: usize) -> Result<DeviceMemory, MemoryError> {
-        self.inner.device_memory(bytes)
+        self.inner.get()?.device_memory(bytes)
+    }
+
+    /// Whether this process opened it. Asked before a lock of a net is taken, too.
+    ///
+    /// # Errors
+    /// [`GpuError::Forked`].
+    pub(crate) fn check_process(&self) -> Result<(), GpuError> {
+        self.inner.get().map(drop)
     }
 
     /// Whether that is the same GPU, opened once.
@@ -236,7 +251,7 @@ impl Gpu {
 
     /// Whether a kernel is loaded and would be resident beside those that run.
     pub(crate) fn check_beside(&self, launch: &LaunchSpec<'_>) -> Result<(), LaunchError> {
-        self.inner.check_beside(launch)
+        self.inner.get()?.check_beside(launch)
     }
 
     /// The same of a function of the driver's.
@@ -249,7 +264,7 @@ impl Gpu {
         shape: (Dim3, Dim3, u32),
     ) -> Result<(), StreamError> {
         // SAFETY: the caller's promise.
-        unsafe { self.inner.check_function(function, shape) }
+        unsafe { self.inner.get()?.check_function(function, shape) }
     }
 
     /// Starts a kernel and returns at once.
@@ -258,7 +273,7 @@ impl Gpu {
     /// A shape that the GPU or the kernel cannot have, or a grid that cannot be resident as a
     /// whole beside the kernels that run.
     pub fn launch(&self, launch: LaunchSpec<'_>) -> Result<Running, LaunchError> {
-        self.inner.launch(launch)
+        self.inner.get()?.launch(launch)
     }
 }
 

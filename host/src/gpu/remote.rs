@@ -42,7 +42,9 @@ impl DeviceMemory {
     /// A driver that exports none.
     pub fn export(&self) -> Result<OwnedFd, MemoryError> {
         match &self.given {
-            Some(Given::Device { address }) => Ok(self.owner.export(*address, self.bytes)?),
+            Some(Given::Device { address }) => {
+                Ok(self.owner.get()?.export(*address, self.bytes)?)
+            }
             Some(Given::Pages { pages, .. }) => {
                 Ok(pages.file.try_clone().map_err(|error| GpuError::system("dup", error))?)
             }

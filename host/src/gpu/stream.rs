@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use gpunet_device::kernel::Memory;
 
+use super::fork_guard::ForkGuard;
 use super::{
     Gpu, GpuError, KernelError, LaunchError, LaunchSpec, Module, StreamError, StreamLimit,
 };
@@ -82,7 +83,7 @@ pub(super) trait GraphBackend: Send + Sync {
 /// A stream. Clones are the same one; when the last goes, what is on it still runs.
 #[derive(Clone)]
 pub struct GpuStream {
-    pub(super) backend: Arc<dyn StreamBackend>,
+    pub(super) backend: ForkGuard<Arc<dyn StreamBackend>>,
     gpu: Gpu,
 }
 
@@ -94,7 +95,7 @@ impl Gpu {
     /// What the driver says; on CUDA, the first one while a kernel runs.
     pub fn stream(&self) -> Result<GpuStream, StreamError> {
         self.load(&OPERATIONS)?;
-        Ok(GpuStream { backend: self.inner.stream(None)?, gpu: self.clone() })
+        Ok(GpuStream { backend: ForkGuard::new(self.inner.stream(None)?), gpu: self.clone() })
     }
 
     /// A stream that the program has made: a `CUstream` or `cudaStream_t` as a number, which is what
@@ -109,7 +110,8 @@ impl Gpu {
     /// A stream of another context; the emulated GPU, which has none of these.
     pub unsafe fn stream_from_raw(&self, stream: usize) -> Result<GpuStream, StreamError> {
         self.load(&OPERATIONS)?;
-        Ok(GpuStream { backend: self.inner.stream(Some(stream))?, gpu: self.clone() })
+        let backend = ForkGuard::new(self.inner.stream(Some(stream))?);
+        Ok(GpuStream { backend, gpu: self.clone() })
     }
 }
 
@@ -125,7 +127,7 @@ impl GpuStream {
     /// # Errors
     /// A kernel that faulted.
     pub fn is_done(&self) -> Result<bool, KernelError> {
-        self.backend.is_done()
+        self.backend.get().map_err(|_| KernelError::Forked)?.is_done()
     }
 
     /// Waits until all that was put there by this crate is done, at most so long. Whether it is.
@@ -133,9 +135,10 @@ impl GpuStream {
     /// # Errors
     /// A kernel that faulted.
     pub fn wait(&self, timeout: Duration) -> Result<bool, KernelError> {
+        let stream = self.backend.get().map_err(|_| KernelError::Forked)?;
         let deadline = Instant::now().checked_add(timeout);
         let mut polls = 0;
-        while !self.is_done()? {
+        while !stream.is_done()? {
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return Ok(false);
             }
@@ -150,15 +153,15 @@ impl GpuStream {
     }
 
     pub(crate) fn check(&self, kernel: &StreamKernel) -> Result<(), LaunchError> {
-        self.backend.check(kernel)
+        self.backend.get()?.check(kernel)
     }
 
     pub(crate) fn submit(&self, kernels: &[StreamKernel]) -> Result<Submitted, StreamError> {
-        self.backend.submit(kernels)
+        self.backend.get()?.submit(kernels)
     }
 
     pub(crate) fn graph(&self, kernels: &[StreamKernel]) -> Result<StreamGraph, LaunchError> {
-        self.backend.graph(kernels).map(StreamGraph)
+        self.backend.get()?.graph(kernels).map(|graph| StreamGraph(ForkGuard::new(graph)))
     }
 
     /// Whether that is the same stream.
@@ -174,10 +177,10 @@ impl fmt::Debug for GpuStream {
 }
 
 /// Kernels that are launched together, one after the other.
-pub(crate) struct StreamGraph(Box<dyn GraphBackend>);
+pub(crate) struct StreamGraph(ForkGuard<Box<dyn GraphBackend>>);
 
 impl StreamGraph {
     pub(crate) fn launch(&self) -> Result<Submitted, StreamError> {
-        self.0.launch()
+        self.0.get()?.launch()
     }
 }

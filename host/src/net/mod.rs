@@ -66,7 +66,8 @@ const STOP: Duration = Duration::from_secs(5);
 const LEAVE: Duration = Duration::from_secs(7);
 
 /// A net. Dropping it stops its kernels (their waits return ECANCELED), sends what is unsent,
-/// closes all sockets and ends the threads, all within bounded time.
+/// closes all sockets and ends the threads, all within bounded time. A forked process drops nothing: the net
+/// is its parent's.
 pub struct Net {
     gpu: Gpu,
     shared: Arc<Shared>,
@@ -107,11 +108,17 @@ impl Net {
     }
 
     fn check_alive(&self) -> Result<(), DownError> {
+        self.check_process()?;
         match self.control.control_memory_lost.get() {
             Some(gone) => Err(DownError::ControlMemoryLost(*gone)),
             None if self.control.down.load(Ordering::Acquire) => Err(DownError::Panicked),
             None => Ok(()),
         }
+    }
+
+    /// Whether this process has the net's threads.
+    fn check_process(&self) -> Result<(), DownError> {
+        Ok(self.gpu.check_process()?)
     }
 
     fn no_answer(&self, call: &'static str) -> SocketError {
@@ -121,9 +128,12 @@ impl Net {
         }
     }
 
-    /// What the proxy has done so far.
+    /// What the proxy has done so far; nothing in a forked process.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
+        if self.check_process().is_err() {
+            return Statistics::default();
+        }
         let (sockets, free_ring_bytes) = self.shared.pool.usage();
         let control_memory = self.shared.memory.control_memory_report().clone();
         let mut sum =
@@ -139,6 +149,7 @@ impl Net {
     /// # Errors
     /// A proxy thread that does not answer.
     pub fn dump(&self) -> Result<Vec<SocketState>, SocketError> {
+        self.check_process()?;
         let mut all = Vec::new();
         for shard in 0..self.shared.queues.len() {
             let (to, answer) = mpsc::channel();
@@ -148,8 +159,11 @@ impl Net {
         Ok(all)
     }
 
-    /// Stops all kernels of this net: their waits return ECANCELED.
+    /// Stops all kernels of this net: their waits return ECANCELED. Nothing happens in a forked process.
     pub fn abort(&self) {
+        if self.check_process().is_err() {
+            return;
+        }
         for launch in &self.launches.lock().launches {
             launch.stop(Errno::ECANCELED);
         }
@@ -158,6 +172,12 @@ impl Net {
 
 impl Drop for Net {
     fn drop(&mut self) {
+        if self.check_process().is_err() {
+            let threads = (std::mem::take(&mut self.threads), self.supervisor.take());
+            let shared = (Arc::clone(&self.shared), Arc::clone(&self.faults));
+            std::mem::forget((threads, self.printing.take(), shared));
+            return;
+        }
         self.abort();
         let launches = self.launches.lock().launches.clone();
         // Without the lock: a lease is closed once nobody puts anything on its stream.

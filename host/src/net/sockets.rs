@@ -96,6 +96,7 @@ impl Net {
         address: impl Into<SocketAddr>,
         options: ListenOptions,
     ) -> Result<(Handle, SocketAddr), SocketError> {
+        self.check_alive()?;
         if !(1..=MAX_BACKLOG).contains(&options.backlog) {
             return Err(SocketError::Backlog(options.backlog));
         }
@@ -119,6 +120,7 @@ impl Net {
     /// # Errors
     /// A socket that is no stream, or is neither connected nor listening; a full table.
     pub fn hand_over(&self, socket: impl Into<OwnedFd>) -> Result<Handle, SocketError> {
+        self.check_alive()?;
         let failed = |errno| SocketError::Call { call: "hand_over", errno };
         let (socket, listens) = transport::adopt(socket.into()).map_err(failed)?;
         self.adopt(socket, listens.then_some(BACKLOG), "hand_over")
@@ -131,7 +133,6 @@ impl Net {
         backlog: Option<u32>,
         call: &'static str,
     ) -> Result<Handle, SocketError> {
-        self.check_alive()?;
         self.check_faults()?;
         let failed = |errno| SocketError::Call { call, errno };
         let shared = &self.shared;
@@ -175,6 +176,7 @@ impl Net {
     /// # Errors
     /// A handle that names none.
     pub fn close(&self, handle: Handle) -> Result<(), SocketError> {
+        self.check_process()?;
         let unknown = SocketError::Call { call: "close", errno: Errno::EBADF };
         if handle.shard() as usize >= self.shared.queues.len() {
             return Err(unknown);
@@ -199,6 +201,7 @@ impl Net {
     /// A kernel still runs, the handle names no open stream or listener, or the peer does not
     /// take what is unsent within the linger time.
     pub fn take_back(&self, handle: Handle) -> Result<Released, SocketError> {
+        self.check_process()?;
         // A queue without work keeps what it knows of the socket, too.
         if self.control.running.load(Ordering::Acquire) > 0 || self.shared.launches.any_runs() {
             return Err(SocketError::Busy);

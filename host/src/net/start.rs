@@ -15,7 +15,7 @@ use super::faults::{Faults, OnFault};
 use super::launches::Launches;
 use super::printing::{self, Line, Printing};
 use super::supervisor::Supervisor;
-use crate::error::NetError;
+use crate::error::{MemoryError, NetError};
 use crate::gpu::Gpu;
 use crate::memory::{ControlMemory, HostControl, Memory};
 use crate::pool::Pool;
@@ -93,6 +93,7 @@ impl Plan {
 
 impl Net {
     pub(super) fn start(plan: Plan) -> Result<Self, NetError> {
+        plan.gpu.check_process().map_err(MemoryError::from)?;
         let libraries = match plan.transport {
             TransportChoice::Tcp => Err("tcp was asked for".to_owned()),
             TransportChoice::Local => Err("local was asked for".to_owned()),

@@ -194,6 +194,7 @@ impl LaunchState {
         &self,
         put: impl FnOnce() -> Result<Submitted, StreamError>,
     ) -> Result<Submitted, StreamError> {
+        self.running.check_process()?;
         let open = self.lease.as_ref().and_then(Lease::hold);
         let _open =
             open.ok_or(StreamError::Closed("the net of this queue is gone: make a new one"))?;
@@ -225,7 +226,7 @@ impl LaunchState {
 
     /// Has one end that lasts until it is closed.
     pub(super) fn close(&self) {
-        if let Some(lease) = &self.lease {
+        if let (Some(lease), Ok(())) = (&self.lease, self.running.check_process()) {
             lease.close();
         }
     }
@@ -251,13 +252,22 @@ impl LaunchState {
 
     /// The same for the program, unless it has ended: another launch may have its slot.
     pub(super) fn abort(&self) {
+        if self.running.check_process().is_err() {
+            return;
+        }
         let outcome = self.outcome();
         if outcome.is_none() {
             self.stop(Errno::ECANCELED);
         }
     }
 
+    /// Whether this process launched it, for those who wait.
+    pub(super) fn check_process(&self) -> Result<(), KernelError> {
+        self.running.check_process().map_err(|_| KernelError::Forked)
+    }
+
     pub(super) fn wait_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
+        self.check_process()?;
         // None: later than a clock can say.
         let deadline = Instant::now().checked_add(timeout);
         let mut outcome = self.outcome();
@@ -285,6 +295,11 @@ impl LaunchState {
 
 impl Drop for LaunchState {
     fn drop(&mut self) {
+        if self.running.check_process().is_err() {
+            let kept = self.kept.get_mut().unwrap_or_else(PoisonError::into_inner);
+            std::mem::forget((std::mem::take(kept), Arc::clone(&self.shared)));
+            return;
+        }
         // Only a launch whose net went before its kernel still keeps something.
         let kept = std::mem::take(&mut *self.kept());
         if self.outcome().is_none() && self.running.poll().is_none() {

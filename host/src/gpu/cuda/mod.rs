@@ -317,7 +317,7 @@ impl Backend for Cuda {
         state.flights.push(flight.clone());
         marked.map_err(|failed| context.failed(failed))?;
         let handle = CudaHandle { flight, context: context.clone() };
-        Ok(Running { handle: Box::new(handle) })
+        Ok(Running::new(handle))
     }
 }
 

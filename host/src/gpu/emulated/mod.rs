@@ -242,7 +242,7 @@ impl Backend for Emulated {
 
     fn launch(&self, spec: LaunchSpec<'_>) -> Result<Running, LaunchError> {
         let handle = launch_on(&self.keeper, &spec, false)?;
-        Ok(Running { handle: Box::new(handle) })
+        Ok(Running::new(handle))
     }
 
     fn check_beside(&self, spec: &LaunchSpec<'_>) -> Result<(), LaunchError> {

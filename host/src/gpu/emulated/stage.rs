@@ -17,7 +17,7 @@ impl SteppedGpu {
     pub(crate) fn open(options: EmulatedOptions) -> Self {
         let emulated = Emulated::open(options, "a test steps through its kernels");
         let keeper = Arc::clone(&emulated.keeper);
-        Self { gpu: Gpu { inner: Arc::new(emulated) }, keeper }
+        Self { gpu: Gpu::of(Arc::new(emulated)), keeper }
     }
 
     /// A kernel, none of whose threads has begun.

@@ -596,7 +596,7 @@ fn a_virtual_clock_is_read() {
 fn waiting_threads_take_no_turns() {
     let emulated = Emulated::open(EmulatedOptions::default(), "for a test");
     let machine = emulated.keeper.machine.clone();
-    let gpu = Gpu { inner: Arc::new(emulated) };
+    let gpu = Gpu::of(Arc::new(emulated));
     run(&gpu, 1, 1024, || {
         if simt::position().thread == 0 {
             (0..1000).for_each(|_| simt::pause());

@@ -131,6 +131,7 @@ impl StatusSlots {
         launch: &LaunchState,
         timeout: Duration,
     ) -> Result<(), WaitError> {
+        launch.check_process()?;
         let begin = Instant::now();
         let (mut index, mut polls) = (0, 0);
         while index < self.len() {
@@ -163,6 +164,9 @@ impl StatusSlots {
 
 impl Drop for StatusSlots {
     fn drop(&mut self) {
+        if !self.statuses.memory.is_own() {
+            return;
+        }
         let mut slots = self.statuses.slots();
         match self.state {
             PostState::Unposted => slots.free.append(&mut self.slots),

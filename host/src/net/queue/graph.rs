@@ -138,6 +138,7 @@ impl Graph<'_> {
     /// # Errors
     /// As [`StreamQueue::post`].
     pub fn launch(&self) -> Result<u32, StreamError> {
+        self.queue.stream.gpu().check_process()?;
         // Numbered in the order of the stream, whichever threads launch it.
         let mut launches = self.launches.lock().unwrap_or_else(PoisonError::into_inner);
         self.queue.launch.put_on_stream(|| self.graph.launch())?;

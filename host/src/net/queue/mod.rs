@@ -163,6 +163,7 @@ impl StreamQueue {
     /// the hardware has queues for ([`StreamLimit::Streams`](crate::StreamLimit::Streams)), or a net
     /// that is gone.
     pub fn post(&self, batch: &Batch) -> Result<Completions, StreamError> {
+        self.stream.gpu().check_process()?;
         let mut slots = self.statuses.take(batch.len())?;
         let kernels = self.kernels_of(batch, &slots, None)?;
         let submitted = self.submit(&kernels);
