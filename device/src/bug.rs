@@ -44,10 +44,6 @@ pub enum Bug {
     TailsOvertake,
     /// A send behind a shutdown finds the direction open.
     ShutNotKept,
-    /// A packet is sent without a word to the proxies that want to know.
-    WatchedIgnored,
-    /// What may still be on its way is reported to the proxy.
-    ReportWithoutFence,
     /// Two descriptors of one socket have the same first word.
     DescriptorNotNumbered,
     /// Where a packet begins is taken from its first unit.
@@ -116,7 +112,7 @@ impl Bug {
     ];
 
     /// Those of the protocol between kernels and proxy.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 35] = [
         Self::ReceiveWithoutRelease,
         Self::ReceiveWithoutAcquire,
         Self::SendWithoutFence,
@@ -137,8 +133,6 @@ impl Bug {
         Self::PacketBeforeTaken,
         Self::TailsOvertake,
         Self::ShutNotKept,
-        Self::WatchedIgnored,
-        Self::ReportWithoutFence,
         Self::DescriptorNotNumbered,
         Self::PacketFoundByTag,
         Self::UnitsOfLastStream,

@@ -1,8 +1,9 @@
-//! Pollers: the proxy reports which of very many sockets are ready, the GPU scans nothing.
+//! Pollers: the proxy reports which of very many sockets are ready.
 //!
 //! A poller's receive ring holds events that the proxy writes. A socket has at most one event
 //! there at a time: it comes when something has happened since the last one was taken. So, as
-//! with edge-triggered epoll (`EPOLLET`), receive until EAGAIN.
+//! with edge-triggered epoll (`EPOLLET`), receive until EAGAIN. Kernel to kernel, bytes and space are not
+//! the proxy's to report: a wait looks at the streams' own counters, as many at a time as the group has threads.
 //!
 //! | question | answer |
 //! | --- | --- |
@@ -14,13 +15,13 @@
 //! | POLLHUP, **unasked** | both directions are over |
 //! | POLLERR, **unasked** | the connection has failed (ECONNRESET, ECONNREFUSED ...): the next call has the error, and [`SocketOption::Error`](crate::abi::option::SocketOption::Error) |
 //! | POLLNVAL | never: the event of a socket that was closed is withdrawn |
-//! | an event with nothing to receive | possible: what came while an event was in the ring is reported by another, and may have been received with the first. Of a p2p stream one may come 5 ms after it was added, though nothing has happened |
+//! | an event with nothing to receive | possible: what came while an event was in the ring is reported by another, and may have been received with the first |
 //! | a read that gives fewer bytes than the buffer holds | says nothing of what is left: a call takes at most the larger of 32 KiB and a quarter of the ring. EAGAIN says that nothing is, and so does a [`Peek`](crate::Peek), which has all there is, once that is consumed |
 //! | arming again | is not needed: a socket is watched until it is removed or closed. An event costs the proxy 16 bytes in the ring, and a wait no request |
 //! | [`Poller::add`], again or for the first time | one request to the proxy thread of the socket, whose answer the group waits for, as for a socket option; no system call. An event that nobody took is withdrawn, and all that the socket is ready for is reported anew |
-//! | pollers of one stream | one: the last that it was added to |
+//! | pollers of one stream | one: the last that it was added to; of a p2p stream that connects meanwhile, the first of these that waits: remove it from the one before |
 //! | a stream whose next bytes are expected soon | [`Poller::receive_beside`] looks at it and at the poller at once |
-//! | order | that in which things happened, for sockets of one proxy thread |
+//! | order | that in which things happened, for sockets of one proxy thread; kernel to kernel none, but every stream has its turn |
 //! | events at a time | one a socket; the ring has room for all sockets of the net |
 //!
 //! What a socket has that a listener has accepted:

@@ -6,7 +6,6 @@
 //! | [`Progress`] | counters of both ends | count of bytes, how the direction ended, "a packet" |
 //! | [`Position`] | a direction's lock in GPU memory | count of bytes, flags of the direction |
 //! | [`Unit`] | packets | four bytes, and which packet they belong to |
-//! | [`WatchedProgress`] | what a kernel reports to its proxy of a p2p stream | count of bytes, number of the stream |
 //! | [`Tagged`] | addresses and numbers in a socket's record | a value, and which socket's it is |
 //! | [`RecordState`] | word 0 of a socket's record | generation, launch, and whether it is open |
 //!
@@ -278,40 +277,6 @@ impl Unit {
     }
 }
 
-/// How far a direction of a p2p stream is, as a kernel reports it to its proxy where that wants it: with a
-/// number, since the reports of earlier streams still stand there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WatchedProgress(pub u64);
-
-impl WatchedProgress {
-    const SHIFT: u32 = 60;
-    const LAST: u64 = 15;
-
-    /// A count, for the stream with that number.
-    #[inline(always)]
-    pub const fn new(count: u64, number: u64) -> Self {
-        Self(count & (u64::MAX >> (u64::BITS - Self::SHIFT)) | number << Self::SHIFT)
-    }
-
-    /// The number.
-    #[inline(always)]
-    pub const fn number(self) -> u64 {
-        self.0 >> Self::SHIFT
-    }
-
-    /// The count.
-    #[inline(always)]
-    pub const fn count(self) -> u64 {
-        self.0 & (u64::MAX >> (u64::BITS - Self::SHIFT))
-    }
-
-    /// The number of the next stream.
-    #[inline(always)]
-    pub const fn next_number(self) -> u64 {
-        if self.number() >= Self::LAST { 1 } else { self.number() + 1 }
-    }
-}
-
 /// A word of a socket's record: 48 bits, and the lowest bits of the generation. All words of a call are
 /// read at once, in any order, and compared afterwards: one that is of another socket shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -358,8 +323,6 @@ mod tests {
         assert_eq!(position.without(Position::TAKEN | Position::SHARED), Position::new(most));
         let checked = Position::new(most).with(Position::CHECK);
         assert!(checked.count() == most && !checked.has(Position::SHARED));
-        assert_eq!(WatchedProgress::new(most, 15).count(), most);
-        assert_eq!(WatchedProgress::new(most, 15).next_number(), 1);
         let tagged = Tagged::new(Tagged::MOST, 0x1_0007);
         assert_eq!((tagged.value(), tagged.differs(7)), (Tagged::MOST, 0));
         assert_ne!(tagged.differs(8), 0);

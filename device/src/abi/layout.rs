@@ -17,7 +17,7 @@ use super::message::{REPLY_WORDS, REQUEST_WORDS};
 /// Launches of a net that can run at once.
 pub const MAX_LAUNCHES: u32 = 256;
 /// Words of a socket that change while it lives, at the beginning of its inbox: how far the other end
-/// has sent, how far it has received, status, whether a poller watches (p2p).
+/// has sent, how far it has received, status, and which poller watches it (p2p).
 pub const LIVE_WORDS: usize = 4;
 /// Where in an inbox the other end says how far it has sent.
 pub const TAIL_AT: usize = 0;
@@ -25,8 +25,8 @@ pub const TAIL_AT: usize = 0;
 pub const HEAD_AT: usize = 1;
 /// Where the proxy says what became of the socket.
 pub const STATUS_AT: usize = 2;
-/// Not 0 where a poller watches either end of a p2p stream, so that the proxies want to know.
-pub const WATCHED_AT: usize = 3;
+/// Of a p2p stream: where the kernel that owns the inbox says by which poller it watches.
+pub const WATCHER_AT: usize = 3;
 /// Where the socket's descriptor stands, in an inbox that the proxy writes.
 pub const DESCRIPTOR_AT: usize = LIVE_WORDS;
 /// Where the units of a packet begin: behind the first line.
@@ -40,6 +40,16 @@ pub const P2P_INBOX_WORDS: usize = UNITS_AT + P2P_PACKET_UNITS;
 pub const P2P_INBOX_BYTES: usize = (8 * P2P_INBOX_WORDS).next_power_of_two();
 /// Inboxes of p2p streams begin at multiples of this.
 pub const PAGE_BYTES: usize = 4096;
+
+/// Words of a poller's list of p2p streams, in GPU memory, before its entries ...
+pub const LIST_HEADER_WORDS: usize = 4;
+/// ... of an entry, aligned to two words ...
+pub const LIST_ENTRY_WORDS: usize = 4;
+
+/// Bytes of such a list in a net of so many sockets: behind the entries stands where that of each socket is.
+pub const fn list_bytes(sockets: usize) -> usize {
+    8 * (LIST_HEADER_WORDS + (LIST_ENTRY_WORDS + 1) * sockets)
+}
 
 /// Words before the sockets' records in GPU memory: what kernels must know of their net.
 pub const HEADER_WORDS: usize = 16;

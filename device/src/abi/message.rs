@@ -51,6 +51,9 @@ pub enum Operation {
     /// Watch a socket: the handle is the poller's; numbers are the socket, the events (0: stop
     /// watching) and the token that comes back with them.
     Watch = 14,
+    /// Memory for a poller's list of p2p streams: the handle is the poller's. The reply's number is the page of
+    /// the window where it begins, plus 1; 0: the net has no such streams.
+    WatchList = 15,
 }
 
 impl Operation {
@@ -71,6 +74,7 @@ impl Operation {
             12 => Self::Print,
             13 => Self::Poller,
             14 => Self::Watch,
+            15 => Self::WatchList,
             _ => return None,
         })
     }

@@ -145,7 +145,7 @@ pub(crate) fn receive(
         }
     }
     if lane == 0 {
-        give_receive_back(lock, position, false);
+        give_receive_back(lock, position);
     }
     simt::come_together();
     none(Plan::error(result.negative()))

@@ -20,7 +20,6 @@ use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::abi::ring::RingAddress;
 use crate::abi::word::writes_bytes;
-use crate::planted::{Bug, planted};
 use crate::simt;
 use crate::socket::{Direction, Info, RecordLine, Socket, group_name};
 
@@ -90,7 +89,7 @@ pub(crate) fn receive(
     let (p2p, waits) = (info.is_p2p(), waits & !info.non_blocking());
     let (begin, at) = (position.count(), 8 * lane);
     let longest = most.min(PACKET_BYTES) as u32;
-    let mut left = if waits { POLLS } else { 1 };
+    let mut left = POLLS;
     let mut found = if waits & position.has(Position::LONG) { OTHER } else { NOTHING };
     let mut ending = Progress(0);
     if p2p & !waits {
@@ -103,27 +102,24 @@ pub(crate) fn receive(
     while left > 0 && found == NOTHING {
         left -= 1;
         units = inbox.two_units(2 * lane as usize);
-        let mut watched = 0;
-        if p2p {
-            watched = inbox.watched().load();
-        }
         // No acquire: the units say by themselves whether they belong to the packet.
         let [tail, taken] = inbox.both_relaxed();
         let tail = Progress(tail);
         head = taken;
         length = (tail.count() as u32).wrapping_sub(begin as u32);
-        let short = tail.is_packet() & (length.wrapping_sub(1) < longest) & (watched == 0);
+        let short = tail.is_packet() & (length.wrapping_sub(1) < longest);
         let missing = (at < length) & !belong(units, begin, length.wrapping_sub(at));
         if !simt::any_lane(!short | missing) {
             found = PACKET;
         } else if simt::any_lane(!short & (tail.count() != begin) | tail.is_over()) {
-            // Bytes of another kind, an end, or a proxy that wants to know.
+            // Bytes of another kind, or an end.
             found = OTHER;
-        } else if !waits {
+        } else if !waits && !simt::any_lane(short) {
             // Of a p2p stream the head alone may say that it has failed.
             let over = ending.is_over() | (p2p & Progress(head).has_failed());
             found = if simt::any_lane((tail.count() != begin) | over) { OTHER } else { EMPTY };
         } else {
+            // Nothing yet; or units of a packet are on their way.
             simt::pause();
         }
     }
@@ -160,7 +156,7 @@ pub(super) fn give_back_empty(socket: Socket, position: Position, looks: u32) {
     socket.count_empty_look(looks);
     // A kernel that asks again and again must see that it was stopped.
     let check = if looks.is_multiple_of(EMPTY_LOOKS) { Position::CHECK } else { 0 };
-    give_receive_back(socket.lock_word(Direction::Receive), position.with(check), false);
+    give_receive_back(socket.lock_word(Direction::Receive), position.with(check));
 }
 
 /// Copies a packet out of its units, all of which have come, publishes the head and gives the direction back.
@@ -196,7 +192,7 @@ pub(super) unsafe fn take_packet(
         // No fence: nobody has read the ring.
         let end = Position(position.0 + u64::from(length)).behind_short(position);
         Socket::at(publishes).store(Progress::new(end.count(), 0).0);
-        give_receive_back(socket.lock_word(Direction::Receive), end, false);
+        give_receive_back(socket.lock_word(Direction::Receive), end);
     }
     simt::come_together();
 }
@@ -237,11 +233,6 @@ pub(crate) fn send(net: Net, handle: Handle, from: *const u8, length: usize) -> 
     if lane == 0 {
         announce(publishes, begin, size);
     }
-    // Behind the counter, which must not wait for it.
-    let mut watched = 0;
-    if line.info().is_p2p() {
-        watched = line.inbox().watched().load();
-    }
     // The ring follows: whoever sends by it next publishes these bytes, too.
     let ring = line.ring(Direction::Send);
     let mask = ring.capacity() - 1;
@@ -268,11 +259,6 @@ pub(crate) fn send(net: Net, handle: Handle, from: *const u8, length: usize) -> 
     }
     // All lanes' bytes, before whoever has the direction next says that the ring holds them.
     simt::whole_warp_barrier();
-    // Looked at here alone: the ring does not wait for it.
-    if simt::any_lane(simt::opaque(watched as usize) != 0) && !planted(Bug::WatchedIgnored) {
-        // The leader reports to the proxy, and gives the direction back.
-        return Plan::sent(size);
-    }
     if lane == 0 {
         give_send_back(lock, position.advance(size.into()).behind_short(position));
     }

@@ -5,7 +5,7 @@ use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::abi::word::Word;
 use crate::planted::{Bug, planted};
-use crate::socket::{Direction, Socket, report_progress};
+use crate::socket::{Direction, Socket};
 
 /// How a call ends, which decides what it must wait for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -43,7 +43,6 @@ pub(crate) fn finish(net: Net, handle: Handle, used: usize, how: Finish) {
     let position = socket.position(direction);
     let (inbox, publishes) = (socket.inbox(), socket.publishes(direction));
     let info = socket.info();
-    let watched = info.is_p2p() && inbox.watched().load() != 0;
     // All threads' accesses before the counter moves, for the other end, and before the next group has
     // the direction: what was written into space that was not committed must not land behind its bytes.
     // A model knows of no load that is complete, and finds a race where there is none.
@@ -59,9 +58,9 @@ pub(crate) fn finish(net: Net, handle: Handle, used: usize, how: Finish) {
         false => publishes.store(Progress::new(end.count(), 0).0),
     }
     if direction == Direction::Receive {
-        return give_back_receive(net, handle, watched, end);
+        return give_back_receive(net, handle, end);
     }
-    give_back_send(net, handle, watched, end);
+    give_back_send(net, handle, end);
     if how == Finish::Filled {
         // For the next call: it then knows of space and of a broken connection without a read across
         // PCIe while it has bytes to send. Behind a packet the answer brings that.
@@ -69,31 +68,25 @@ pub(crate) fn finish(net: Net, handle: Handle, used: usize, how: Finish) {
     }
 }
 
-/// Gives the receive direction back, standing there; `watched`: the proxies want to know.
+/// Gives the receive direction back, standing there.
 #[inline(always)]
-pub(super) fn give_back_receive(net: Net, handle: Handle, watched: bool, position: Position) {
-    if watched {
-        report_progress(net, handle, Direction::Receive, position.count());
-    }
+pub(super) fn give_back_receive(net: Net, handle: Handle, position: Position) {
     let lock = Socket::known(net, handle).lock_word(Direction::Receive);
-    give_receive_back(lock, position.without(Position::TAKEN), watched);
+    give_receive_back(lock, position.without(Position::TAKEN));
 }
 
-/// Gives the send direction back, standing there; `watched`: the proxies want to know.
+/// Gives the send direction back, standing there.
 #[inline(always)]
-pub(super) fn give_back_send(net: Net, handle: Handle, watched: bool, position: Position) {
-    if watched {
-        report_progress(net, handle, Direction::Send, position.count());
-    }
+pub(super) fn give_back_send(net: Net, handle: Handle, position: Position) {
     let lock = Socket::known(net, handle).lock_word(Direction::Send);
     give_send_back(lock, position.without(Position::TAKEN));
 }
 
-/// Frees a receive lock. `reported`: the progress of the direction was reported to the proxy.
+/// Frees a receive lock.
 #[inline(always)]
-pub(super) fn give_receive_back(lock: Word, position: Position, reported: bool) {
-    if reported | position.has(Position::SHARED) {
-        // The next group's head must not be overtaken by this one's, nor what was reported to the proxy.
+pub(super) fn give_receive_back(lock: Word, position: Position) {
+    if position.has(Position::SHARED) {
+        // The next group's head must not be overtaken by this one's.
         lock.store_release_on_gpu(position.0);
     } else {
         lock.store(position.0);

@@ -5,14 +5,14 @@
 #![allow(unsafe_code, reason = "copies between callers' buffers, rings and packets")]
 
 use crate::abi::bits::{PACKET_BYTES, Position, Progress};
-use crate::abi::call::{MSG_DONTWAIT, MSG_PEEK};
+use crate::abi::call::MSG_PEEK;
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::abi::ring::{RingAddress, Span};
 use crate::group::AnyGroup;
 use crate::simt;
-use crate::socket::{Direction, Inbox, Socket, report_progress};
+use crate::socket::{Direction, Inbox, Socket};
 use crate::wait::{Deadline, group_until};
 
 use super::finish::give_receive_back;
@@ -66,12 +66,6 @@ impl Job {
     fn inbox(&self) -> Inbox {
         Inbox::at(self.inbox & !1)
     }
-
-    /// Whether the proxies of a p2p stream want to know how it goes on.
-    #[inline(always)]
-    fn watched(&self) -> u64 {
-        if self.is_p2p() { self.inbox().watched().load() } else { 0 }
-    }
 }
 
 /// Carries out a receive of at most `most` bytes; all threads of the group call it. How many were
@@ -90,10 +84,8 @@ pub(crate) fn receive(
     second: u64,
 ) -> i64 {
     let job = &Job::planned(net, handle, Direction::Receive, [first, second]);
-    let (waits, consumes) = (flags & MSG_DONTWAIT == 0, flags & MSG_PEEK == 0);
+    let consumes = flags & MSG_PEEK == 0;
     let (rank, size) = (group.rank() as u32, group.size() as u32);
-    // On its way meanwhile.
-    let watched = if rank == 0 { job.watched() } else { 0 };
     let all = Span(job.plan[1]);
     let mut span = all.at_most(most);
     let packet = Plan::is_packet_of(job.plan);
@@ -102,9 +94,9 @@ pub(crate) fn receive(
     let (mut moved, mut errno) = (true, 0);
     if packet {
         errno = match stays {
-            true => packet_into_ring(net, group, handle, waits, all),
+            true => packet_into_ring(net, group, handle, all),
             // SAFETY: the caller's buffer holds the packet, and the group has the direction.
-            false => move_packet(net, group, handle, waits, || unsafe {
+            false => move_packet(net, group, || unsafe {
                 packet_in(8 * rank, 8 * size, job.inbox(), all.low(), to, all.length() as u32)
             }),
         };
@@ -126,34 +118,23 @@ pub(crate) fn receive(
         let used = if consumes & moved { span.length() } else { 0 };
         // A kernel that asks again and again is to see that it was stopped.
         let position = if moved { job.position } else { job.position.with(Position::CHECK) };
-        leave(net, handle, job.publishes, position, used, packet & !stays, watched);
+        leave(net, handle, job.publishes, position, used, packet & !stays);
     }
     // The compiler takes lanes that come back from a function for a whole warp.
     simt::leave(group.scope());
     if moved { span.length() as i64 } else { errno }
 }
 
-/// Has all threads move a packet of which units may still be on their way. 0, or a negative error number: a peer
-/// that announces what it does not send has failed.
+/// Has all threads move a packet of which units may still be on their way; calls that do not wait for bytes wait
+/// for these, too. 0, or a negative error number: a peer that announces what it does not send has failed.
 #[inline(always)]
-fn move_packet(
-    net: Net,
-    group: AnyGroup,
-    handle: Handle,
-    waits: bool,
-    part: impl Fn() -> bool,
-) -> i64 {
-    let mut whole = true;
-    let waited = group_until(net, group, Deadline::after(PACKET_NS), || {
-        whole = !group.any(!part());
-        // The same for all threads, whatever another group sets meanwhile.
-        whole || group.any(!waits | Socket::known(net, handle).info().non_blocking())
-    });
+fn move_packet(net: Net, group: AnyGroup, part: impl Fn() -> bool) -> i64 {
+    let deadline = Deadline::after(PACKET_NS);
+    let waited = group_until(net, group, deadline, || !group.any(!part()));
     // What other threads moved is there for all.
     group.barrier();
     match waited {
-        Ok(()) if whole => 0,
-        Ok(()) => Errno::EAGAIN.negative(),
+        Ok(()) => 0,
         Err(Errno::ETIMEDOUT) => Errno::ECONNRESET.negative(),
         Err(errno) => errno.negative(),
     }
@@ -163,13 +144,13 @@ fn move_packet(
 /// of it. 0, or a negative error number; the group keeps the direction.
 #[cold]
 #[inline(never)]
-fn packet_into_ring(net: Net, group: AnyGroup, handle: Handle, waits: bool, packet: Span) -> i64 {
+fn packet_into_ring(net: Net, group: AnyGroup, handle: Handle, packet: Span) -> i64 {
     let socket = Socket::known(net, handle);
     let (inbox, ring) = (socket.inbox(), socket.ring(Direction::Receive));
     let begin = socket.position(Direction::Receive).count();
     let (rank, size, length) = (group.rank() as u32, group.size() as u32, packet.length() as u32);
     // SAFETY: the group has the direction, and a packet fits every ring.
-    let errno = move_packet(net, group, handle, waits, || unsafe {
+    let errno = move_packet(net, group, || unsafe {
         packet_to_ring(8 * rank, 8 * size, inbox, begin, ring, length)
     });
     if (errno == 0) & (rank == 0) {
@@ -192,7 +173,7 @@ fn packet_into_ring(net: Net, group: AnyGroup, handle: Handle, waits: bool, pack
 #[inline(never)]
 pub(crate) fn open_packet(net: Net, group: AnyGroup, handle: Handle, plan: [u64; 2]) -> [u64; 2] {
     let packet = Span(plan[1]);
-    let errno = packet_into_ring(net, group, handle, true, packet);
+    let errno = packet_into_ring(net, group, handle, packet);
     let socket = Socket::known(net, handle);
     let position = socket.position(Direction::Receive);
     let opened = match errno {
@@ -203,7 +184,7 @@ pub(crate) fn open_packet(net: Net, group: AnyGroup, handle: Handle, plan: [u64;
     group.barrier();
     if (errno != 0) & (group.rank() == 0) {
         let position = position.without(Position::TAKEN).with(Position::CHECK);
-        give_receive_back(socket.lock_word(Direction::Receive), position, false);
+        give_receive_back(socket.lock_word(Direction::Receive), position);
     }
     // As above.
     simt::leave(group.scope());
@@ -224,8 +205,8 @@ pub(super) fn at_once(span: Span, p2p: bool, ring: RingAddress, most: usize) -> 
     Span::new(span.low().into(), length as usize)
 }
 
-/// Publishes how far the group has received, reports it to the proxy where that wants it, and gives the
-/// direction back, with what is known of the messages that come. One thread calls it.
+/// Publishes how far the group has received, and gives the direction back, with what is known of the
+/// messages that come. One thread calls it.
 #[inline(always)]
 pub(super) fn leave(
     net: Net,
@@ -234,18 +215,14 @@ pub(super) fn leave(
     position: Position,
     used: usize,
     packet: bool,
-    watched: u64,
 ) {
     let ring = if packet { 0 } else { Position::BY_RING };
     let hint = if used > PACKET_BYTES { Position::LONG | ring } else { 0 };
     let before = position.without(Position::LONG | Position::BY_RING);
     let end = Position(before.0 + used as u64).with(hint);
     Socket::at(publishes).store(Progress::new(end.count(), 0).0);
-    if watched != 0 {
-        report_progress(net, handle, Direction::Receive, end.count());
-    }
     let lock = Socket::known(net, handle).lock_word(Direction::Receive);
-    give_receive_back(lock, end.behind_any(before, used), watched != 0);
+    give_receive_back(lock, end.behind_any(before, used));
 }
 
 /// Carries out a send of at most `most` bytes; all threads of the group call it. How many were sent; the
@@ -263,12 +240,10 @@ pub(crate) fn send(
     let job = &Job::planned(net, handle, Direction::Send, [first, second]);
     let (rank, size) = (group.rank() as u32, group.size() as u32);
     let span = Span(job.plan[1]).at_most(most);
-    let (packet, sent) = (Plan::is_packet_of(job.plan), Plan::is_sent(job.plan));
+    let packet = Plan::is_packet_of(job.plan);
     // SAFETY: the caller's buffer holds the message, and the group has the direction.
     unsafe {
-        if sent {
-            // The leader is to report it to the proxy.
-        } else if packet {
+        if packet {
             let (begin, bytes) = (job.position.count(), span.length() as u32);
             packet_out(rank, size, job.units, job.publishes, job.ring, begin, from, bytes);
         } else {
@@ -277,7 +252,7 @@ pub(crate) fn send(
     }
     group.barrier();
     if rank == 0 {
-        let how = if packet | sent { Finish::Packet } else { Finish::Filled };
+        let how = if packet { Finish::Packet } else { Finish::Filled };
         finish(net, handle, span.length(), how);
     }
     // As above.

@@ -35,7 +35,6 @@ mod warps;
 pub mod model;
 
 pub(crate) use finish::{Finish, finish};
-pub(crate) use packet::find as find_packet;
 pub(crate) use plan::Plan;
 pub(crate) use receive::receive;
 pub(crate) use send::send;

@@ -15,19 +15,14 @@ impl Plan {
     // Where a ring would stand. No ring lies there.
     const DONE: u64 = 1;
     const PACKET: u64 = 2;
-    const NOT_YET: u64 = 3;
-    const SENT: u64 = 4;
-    const LOOK: u64 = 5;
-    const SLOW: u64 = 6;
+    const LOOK: u64 = 3;
+    const SLOW: u64 = 4;
 
     /// The bytes have been moved.
     #[inline(always)]
     pub(crate) fn done(bytes: u32) -> Self {
         Self { ring: Self::DONE, span: u64::from(bytes) << 32 }
     }
-
-    /// There is nothing to be done yet.
-    pub(super) const WAIT: Self = Self { ring: Self::NOT_YET, span: 0 };
 
     /// The group has the receive direction, and all its warps are to poll.
     pub(super) const POLL: Self = Self { ring: Self::LOOK, span: 0 };
@@ -39,12 +34,6 @@ impl Plan {
     #[inline(always)]
     pub(crate) const fn polls([ring, span]: [u64; 2]) -> Option<bool> {
         if ring == Self::LOOK { Some(span == 0) } else { None }
-    }
-
-    /// Whether it waits.
-    #[inline(always)]
-    pub(super) const fn is_wait(self) -> bool {
-        self.ring == Self::NOT_YET
     }
 
     /// All threads are to move a packet, which begins at that position.
@@ -68,12 +57,6 @@ impl Plan {
         Self { ring: 0, span: errno as u64 }
     }
 
-    /// A short packet was sent, and the direction is to be given back.
-    #[inline(always)]
-    pub(super) fn sent(length: u32) -> Self {
-        Self { ring: Self::SENT, span: u64::from(length) << 32 }
-    }
-
     /// Nothing is planned: the slow path is to be taken, with what the lock held when the group set it to be
     /// taken; 0: it has not.
     #[inline(always)]
@@ -88,12 +71,6 @@ impl Plan {
     #[inline(always)]
     pub(crate) const fn found([ring, span]: [u64; 2]) -> Option<Position> {
         if ring == Self::SLOW { Some(Position(span)) } else { None }
-    }
-
-    /// Whether a short packet was sent.
-    #[inline(always)]
-    pub(super) const fn is_sent([ring, _]: [u64; 2]) -> bool {
-        ring == Self::SENT
     }
 
     /// Whether all threads are to move a packet.

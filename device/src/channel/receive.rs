@@ -48,23 +48,17 @@ pub(crate) fn receive(net: Net, handle: Handle, least: u32, waits: bool, found: 
 /// steps are functions: what one keeps is not on the stack while another waits.
 #[inline(never)]
 fn plan(net: Net, handle: Handle, position: Position, least: u32, waits: bool, begun: u64) -> Plan {
-    let mut turns = 0u32;
-    let plan = wait::turn_by_turn(|| {
-        let begin = position.count();
-        let (tail, head) = await_bytes(net, handle, begin, least, waits, begun, turns);
-        let mut errno = tail as i64;
-        if errno < 0 {
-            if errno == Errno::EAGAIN.negative() {
-                // A kernel that asks again and again must see that it was stopped.
-                let stopped = wait::stop_of(net);
-                errno = if stopped < 0 { stopped } else { errno };
-            }
-            return Some(give_back(net, handle, position, errno));
+    let (tail, head) = await_bytes(net, handle, position.count(), least, waits, begun);
+    let mut errno = tail as i64;
+    if errno < 0 {
+        if errno == Errno::EAGAIN.negative() {
+            // A kernel that asks again and again must see that it was stopped.
+            let stopped = wait::stop_of(net);
+            errno = if stopped < 0 { stopped } else { errno };
         }
-        let plan = check(net, handle, position, least, Progress(tail), Progress(head));
-        turns = turns.wrapping_add(1).max(1);
-        (!plan.is_wait()).then_some(plan)
-    });
+        return give_back(net, handle, position, errno);
+    }
+    let plan = check(net, handle, position, least, Progress(tail), Progress(head));
     simt::progress();
     plan
 }
@@ -80,7 +74,6 @@ fn await_bytes(
     least: u32,
     waits: bool,
     begun: u64,
-    turns: u32,
 ) -> (u64, u64) {
     let socket = Socket::known(net, handle);
     let (info, inbox) = (socket.info(), socket.inbox());
@@ -88,22 +81,7 @@ fn await_bytes(
     let waits = waits & !info.non_blocking();
     let deadline = Deadline::since_or_never(begun, socket.timeout(Direction::Receive));
     let failed = |errno: i64| (errno as u64, 0);
-    let mut turns = i64::from(turns);
-    if turns > 0 {
-        // One thread has looked at all that a packet may have, which takes it longer than many turns.
-        let end = wait::check_end(net, socket.shard(), deadline, Watch::Stop, begun);
-        if end != 0 {
-            return failed(-(end as i64));
-        }
-        if !waits {
-            return failed(Errno::EAGAIN.negative());
-        }
-        simt::pause();
-        turns = wait::end_turn(net, socket.shard(), deadline, Watch::Stop, begun, turns as u32);
-        if turns < 0 {
-            return failed(turns);
-        }
-    }
+    let mut turns = 0;
     wait::turn_by_turn(|| {
         let mut ending = 0;
         if p2p & (!waits | (turns as u32).is_multiple_of(ENDING_TURNS)) {
@@ -147,7 +125,7 @@ fn await_bytes(
     })
 }
 
-/// What is to be done where bytes have come or the stream is over. A wait: not all of a packet has come.
+/// What is to be done where bytes have come or the stream is over.
 #[inline(never)]
 fn check(
     net: Net,
@@ -178,14 +156,13 @@ fn check(
         if socket.unpacked().load() == tail.count() {
             // What a receive left of it is in the ring, by this side's kernel.
             simt::acquire_fence();
-        } else if is_coming(net, handle, begin, tail) {
+        } else if tail.has_failed() && find(net, handle, tail) == 0 {
+            // Of one whose sender has died the rest may never come: it counts if it is whole now.
+            available = 0;
+        } else {
+            // Its units are on their way.
             socket.remember_head(head);
             return Plan::packet(begin_of_packet(socket, begin, tail), available as u32);
-        } else if !tail.is_over() & socket.is_open() {
-            return Plan::WAIT;
-        } else {
-            // The rest will not come.
-            available = 0;
         }
     }
     if available > 0 {
@@ -196,15 +173,6 @@ fn check(
         }
     }
     give_back(net, handle, position, ending_of(net, handle, least, tail))
-}
-
-/// Whether the packet that a counter announces comes. Of one whose sender has died the rest may never: it counts
-/// if it is whole now.
-#[inline(always)]
-fn is_coming(net: Net, handle: Handle, begin: u64, tail: Progress) -> bool {
-    let socket = Socket::known(net, handle);
-    let begun = || socket.inbox().unit(0).belongs(begin) | planted(Bug::PacketFoundByTag);
-    if tail.has_failed() { find(net, handle, tail) != 0 } else { begun() }
 }
 
 /// Where a packet begins: where the reader stands. Unit 0 does not say it, which may still be the last packet's.
@@ -236,6 +204,6 @@ fn ending_of(net: Net, handle: Handle, least: u32, tail: Progress) -> i64 {
 #[cold]
 #[inline(never)]
 fn give_back(net: Net, handle: Handle, position: Position, errno: i64) -> Plan {
-    give_back_receive(net, handle, false, position);
+    give_back_receive(net, handle, position);
     Plan::error(errno)
 }

@@ -1,7 +1,7 @@
 //! Sending and receiving: the first warp of a group, or its leader, says what is to be done, and all its
 //! threads do it.
 
-use crate::abi::bits::PACKET_BYTES;
+use crate::abi::bits::{PACKET_BYTES, Position};
 use crate::abi::call::MSG_DONTWAIT;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
@@ -9,9 +9,8 @@ use crate::channel::{self, Plan, Warps, fast, job};
 use crate::group::AnyGroup;
 use crate::socket::RecordLine;
 
-use super::by_whole_warps;
 use super::long::receive_long;
-use super::more::{receive_more, send_more};
+use super::ragged::{receive_any, send_any};
 
 /// See [`super::send`].
 #[inline(always)]
@@ -24,13 +23,14 @@ pub(super) unsafe fn send(
     flags: u32,
 ) -> i64 {
     // SAFETY: the caller's promise.
-    by_whole_warps(group, length, |group| unsafe {
-        send_by(net, group, handle, from, length, flags)
-    })
+    unsafe { send_or(send_any, net, group, handle, from, length, flags) }
 }
 
+/// The same with another slow path.
 #[inline(always)]
-unsafe fn send_by(
+pub(super) unsafe fn send_or(
+    slow: impl FnOnce(Net, AnyGroup, Handle, *const u8, usize, u32, Position) -> i64,
+
     net: Net,
     group: AnyGroup,
     handle: u64,
@@ -55,7 +55,7 @@ unsafe fn send_by(
         }
     }
     match Plan::found(plan) {
-        Some(found) => send_more(net, group, handle, from, length, flags, found),
+        Some(found) => slow(net, group, handle, from, length, flags, found),
         None => job::send(net, group, handle, from, length, plan[0], plan[1]) as i64,
     }
 }
@@ -71,13 +71,14 @@ pub(super) unsafe fn receive(
     flags: u32,
 ) -> i64 {
     // SAFETY: the caller's promise.
-    by_whole_warps(group, length, |group| unsafe {
-        receive_by(net, group, handle, to, length, flags)
-    })
+    unsafe { receive_or(receive_any, net, group, handle, to, length, flags) }
 }
 
+/// The same with another slow path.
 #[inline(always)]
-unsafe fn receive_by(
+pub(super) unsafe fn receive_or(
+    slow: impl FnOnce(Net, AnyGroup, Handle, *mut u8, usize, u32, Position) -> i64,
+
     net: Net,
     group: AnyGroup,
     handle: u64,
@@ -106,7 +107,7 @@ unsafe fn receive_by(
         }
     }
     match Plan::found(plan) {
-        Some(found) => receive_more(net, group, handle, to, length, flags, found),
+        Some(found) => slow(net, group, handle, to, length, flags, found),
         // Nothing has come.
         None => plan[1] as i64,
     }

@@ -16,8 +16,8 @@ use crate::group::AnyGroup;
 use crate::simt;
 use crate::socket::{Direction, RecordLine};
 
-use super::by_whole_warps;
-use super::more::{receive_more, send_more};
+use super::more::receive_more;
+use super::ragged::send_any;
 
 /// The rest of a receive whose group has the direction; `line` says where that stands.
 #[inline(never)]
@@ -55,21 +55,6 @@ pub(super) unsafe fn send_ring(
     length: usize,
     flags: u32,
 ) -> i64 {
-    // SAFETY: the caller's promise.
-    by_whole_warps(group, length, |group| unsafe {
-        send_ring_by(net, group, handle, from, length, flags)
-    })
-}
-
-#[inline(always)]
-unsafe fn send_ring_by(
-    net: Net,
-    group: AnyGroup,
-    handle: u64,
-    from: *const u8,
-    length: usize,
-    flags: u32,
-) -> i64 {
     let handle = Handle(handle);
     let mut found = Position(0);
     if flags & !MSG_DONTWAIT == 0
@@ -94,7 +79,7 @@ unsafe fn send_ring_by(
         };
         found = slow;
     }
-    send_more(net, group, handle, from, length, flags, found)
+    send_any(net, group, handle, from, length, flags, found)
 }
 
 /// See [`super::send_long`].
@@ -108,13 +93,14 @@ pub(super) unsafe fn send_long(
     flags: u32,
 ) -> i64 {
     // SAFETY: the caller's promise.
-    by_whole_warps(group, length, |group| unsafe {
-        send_long_by(net, group, handle, from, length, flags)
-    })
+    unsafe { send_long_or(send_any, net, group, handle, from, length, flags) }
 }
 
+/// The same with another slow path.
 #[inline(always)]
-unsafe fn send_long_by(
+pub(super) unsafe fn send_long_or(
+    slow: impl FnOnce(Net, AnyGroup, Handle, *const u8, usize, u32, Position) -> i64,
+
     net: Net,
     group: AnyGroup,
     handle: u64,
@@ -145,7 +131,7 @@ unsafe fn send_long_by(
         };
         found = slow;
     }
-    send_more(net, group, handle, from, length, flags, found)
+    slow(net, group, handle, from, length, flags, found)
 }
 
 /// What the lock held, if the slow path is to be taken. `part`: a call that does not wait has found space for a

@@ -30,6 +30,8 @@ mod poll;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
 mod poller;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
+mod ragged;
+#[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
 mod slice;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
 mod socket;
@@ -42,11 +44,9 @@ use crate::abi::bits::{P2P_PACKET_BYTES, PACKET_BYTES};
 use crate::abi::net::Net;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
 use crate::channel::Plan;
+#[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
+use crate::group::AnyGroup;
 use crate::group::Group;
-#[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
-use crate::group::{AnyGroup, GroupKind};
-#[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
-use crate::simt::{self, WARP};
 
 /// Which address `name` gives.
 pub(crate) const OWN_NAME: u32 = 0;
@@ -181,37 +181,6 @@ fn planned(group: AnyGroup, plan: impl FnOnce() -> Plan) -> [u64; 2] {
     group.barrier();
     let words = if group.is_leader() { plan().words() } else { Plan::END.words() };
     group.share(words)
-}
-
-/// The longest buffer for which the first warp of a large block makes a call alone, where the last warp is not
-/// whole. Of a message of 64 KiB four warps together copy in a third of the time.
-#[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
-const ALONE: usize = 16 << 10;
-
-/// Makes a call by a group, which may be another one than called: for a block whose last warp is not whole the
-/// first warp makes it, in the ways that whole warps have, and all threads get the result.
-#[cfg(any(not(target_arch = "nvptx64"), feature = "library"))]
-#[inline(always)]
-fn by_whole_warps(group: AnyGroup, length: usize, call: impl FnOnce(AnyGroup) -> i64) -> i64 {
-    let threads = simt::block_threads();
-    let ragged = group.kind() == GroupKind::Block
-        && threads > WARP
-        && !threads.is_multiple_of(WARP)
-        && (threads < 4 * WARP || length <= ALONE);
-    let mut caller = group;
-    if ragged {
-        // What other threads did with the buffer comes before.
-        group.barrier();
-        caller = AnyGroup(GroupKind::Warp);
-    }
-    let mut result = 0;
-    if !ragged || simt::position().thread < WARP {
-        result = call(caller);
-    }
-    if ragged {
-        result = group.share([result as u64, 0])[0] as i64;
-    }
-    result
 }
 
 /// The leader does it; all threads get the result.

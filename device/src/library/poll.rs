@@ -1,13 +1,11 @@
 //! Which of a few sockets are ready.
 
-use crate::abi::bits::Progress;
 use crate::abi::call::{POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLRDHUP, PollFd};
 use crate::abi::descriptor::{Kind, Status};
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::buf::Shared;
-use crate::channel::find_packet;
 use crate::group::AnyGroup;
 use crate::socket::{Direction, Socket, adopt_rings};
 use crate::wait::{Deadline, group_until};
@@ -60,7 +58,8 @@ pub(super) unsafe fn poll(
 fn readiness(net: Net, handle: Handle, events: u16) -> u16 {
     let Ok(socket) = Socket::open(net, handle) else { return POLLNVAL };
     let wanted = events & (POLLIN | POLLOUT | POLLRDHUP) | POLLERR | POLLHUP;
-    let incoming = || arrived(net, handle);
+    // Units of a packet that the counter announces may still be on their way: a receive waits for them.
+    let incoming = || socket.progress(Direction::Receive);
     let waiting = |count: u64| count > socket.position(Direction::Receive).count();
     let found = match socket.info().kind() {
         Some(Kind::Listener | Kind::Poller) => {
@@ -106,14 +105,4 @@ fn readiness(net: Net, handle: Handle, events: u16) -> u16 {
         _ => POLLHUP | POLLOUT,
     };
     found & wanted
-}
-
-/// How far the other end has sent, without a packet that has not come as a whole.
-fn arrived(net: Net, handle: Handle) -> Progress {
-    let socket = Socket::known(net, handle);
-    let tail = socket.progress(Direction::Receive);
-    let is_whole =
-        !socket.info().is_p2p() || !tail.is_packet() || find_packet(net, handle, tail) != 0;
-    let count = if is_whole { tail.count() } else { socket.position(Direction::Receive).count() };
-    Progress::new(count, 0).with_ending_of(tail)
 }

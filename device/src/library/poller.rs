@@ -2,7 +2,7 @@
 
 use core::ptr::null_mut;
 
-use crate::abi::bits::Position;
+use crate::abi::bits::{Position, Progress};
 use crate::abi::call::{EVENT_BYTES, Event, MSG_DONTWAIT};
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
@@ -12,12 +12,17 @@ use crate::buf::Shared;
 use crate::channel::copy::copy_out;
 use crate::channel::{self, Finish, Plan, Warps, beside};
 use crate::group::AnyGroup;
-use crate::socket::{Direction, FIRST_SHARD, Payload, RecordLine, Socket, ask, watch_both_ends};
-use crate::wait::Deadline;
+use crate::simt::{now_ns, pause, progress};
+use crate::socket::list::{self, List};
+use crate::socket::{Direction, FIRST_SHARD, Payload, RecordLine, Socket, ask};
+use crate::wait::{Deadline, Watch, end_turn, turn_by_turn};
 
 use super::long::receive_long;
 use super::more::receive_more;
 use super::{led, planned};
+
+/// A wait that looks at p2p streams looks at the poller's ring, across PCIe, once in so many turns.
+const RING_TURNS: u32 = 4;
 
 /// See [`super::poller`].
 #[inline(always)]
@@ -48,13 +53,22 @@ fn ask_to_watch(net: Net, poller: Handle, socket: Handle, events: u64, token: u6
     if let Err(errno) = Socket::open(net, socket) {
         return errno.negative();
     }
-    if events != 0 {
-        watch_both_ends(net, socket);
-    }
     // The socket's shard keeps the watch: it sees what happens.
     let shard = socket.shard() as usize;
     let (operation, none) = (Operation::Watch, Payload::NONE);
-    ask(net, shard, operation, poller, socket.0, events, token, none, null_mut()).min(0)
+    let ask = |events: u64| {
+        ask(net, shard, operation, poller, socket.0, events, token, none, null_mut()).min(0)
+    };
+    let watched = ask(events);
+    if watched < 0 {
+        return watched;
+    }
+    // Of a p2p stream the proxy knows how it ends, and the poller's group looks at the bytes itself.
+    let listed = list::watch(net, poller, socket, events, token);
+    if listed < 0 {
+        ask(0);
+    }
+    listed
 }
 
 /// See [`super::wait`].
@@ -89,6 +103,14 @@ fn wait_for(
     // Counted: the ring's events. Another turn only where all that was taken had been withdrawn, and
     // it waits no longer than is left.
     loop {
+        let [list, ring_first] = list_of(net, group, poller);
+        if let (Some(list), 0) = (List::at(net, poller, list), ring_first) {
+            let taken = look_around(net, group, poller, list, events, deadline)?;
+            if taken > 0 {
+                return Ok(taken);
+            }
+            left_ns = deadline.left_ns();
+        }
         let (taken, any_withdrawn) = receive_events(net, group, poller, events, left_ns)?;
         if !any_withdrawn {
             return Ok(taken.len());
@@ -105,6 +127,65 @@ fn wait_for(
         }
         left_ns = deadline.left_ns();
     }
+}
+
+/// Where a poller's list of p2p streams begins, or 0, and whether its ring comes first. The same in all threads.
+#[inline(always)]
+fn list_of(net: Net, group: AnyGroup, poller: Handle) -> [u64; 2] {
+    let mut words = [0; 2];
+    if let (true, Ok(socket)) = (group.is_leader(), Socket::open(net, poller)) {
+        let address = List::address_of(&socket);
+        let owes = List::at(net, poller, address).is_some_and(List::owes_ring_a_look);
+        words = [address, u64::from(owes && has_events(socket, socket.inbox().tail().load()))];
+    }
+    group.barrier();
+    group.share(words)
+}
+
+/// Whether a poller's counter says that there are events in its ring, or that it is over.
+#[inline(always)]
+fn has_events(poller: Socket, tail: u64) -> bool {
+    let tail = Progress(tail);
+    (tail.count() != poller.position(Direction::Receive).count()) | tail.is_over()
+}
+
+/// Looks at the p2p streams that a poller watches, and now and then at its ring: how many events were taken of the
+/// streams, or 0: there is something in the ring. All threads of the group call it.
+#[inline(never)]
+fn look_around(
+    net: Net,
+    group: AnyGroup,
+    poller: Handle,
+    list: List,
+    events: Shared<Event>,
+    deadline: Deadline,
+) -> Result<usize, Errno> {
+    let (socket, leads) = (Socket::known(net, poller), group.is_leader());
+    let since = now_ns();
+    // On the emulated GPU the first turn may be the last.
+    let mut asks_ring = leads & cfg!(not(target_arch = "nvptx64"));
+    let (mut turns, mut end) = (0, 0);
+    turn_by_turn(|| {
+        // On its way across PCIe while the streams are looked at.
+        let tail = if asks_ring { socket.inbox().tail().load() } else { 0 };
+        let mut found = list.look(group.rank(), group.size(), events);
+        found |= asks_ring && has_events(socket, tail);
+        if leads & !found {
+            let shard = poller.shard() as usize;
+            turns = end_turn(net, shard, deadline, Watch::Stop, since, turns as u32);
+            end = if socket.is_open() { turns.min(0) } else { Errno::EBADF.negative() };
+            asks_ring = (turns as u32).is_multiple_of(RING_TURNS);
+        }
+        let ends = group.any(found | (end < 0));
+        if !ends {
+            pause();
+        }
+        ends.then_some(())
+    });
+    progress();
+    let taken = if leads { list.take(events.len()) as i64 } else { 0 };
+    let taken = group.broadcast(if taken > 0 { taken } else { end } as u64) as i64;
+    Errno::check(taken).map(|taken| taken as usize)
 }
 
 /// See [`super::receive_beside`].

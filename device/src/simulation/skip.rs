@@ -5,7 +5,7 @@ use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
 use crate::abi::net::Net;
 use crate::simt;
-use crate::socket::{Direction, Socket, report_progress};
+use crate::socket::{Direction, Socket};
 use crate::wait::{Deadline, Watch, wait_until};
 
 /// How long the other end of a stream may take to skip as much.
@@ -35,9 +35,6 @@ pub fn skip_send(net: Net, handle: Handle, bytes: u64) -> Result<(), Errno> {
     simt::release_fence();
     socket.publishes(Direction::Send).store(Progress::new(end.count(), 0).0);
     let skipped = arrives(end.count()).map(|head| socket.remember_head(head));
-    if socket.inbox().watched().load() != 0 {
-        report_progress(net, handle, Direction::Send, end.count());
-    }
     simt::gpu_release_fence();
     socket.unlock(Direction::Send, end);
     skipped
@@ -57,9 +54,6 @@ pub fn skip_receive(net: Net, handle: Handle, bytes: u64) -> Result<(), Errno> {
     let skipped = skipped.flatten();
     if skipped.is_ok() {
         socket.publishes(Direction::Receive).store(Progress::new(end.count(), 0).0);
-        if socket.inbox().watched().load() != 0 {
-            report_progress(net, handle, Direction::Receive, end.count());
-        }
     }
     simt::gpu_release_fence();
     socket.unlock(Direction::Receive, if skipped.is_ok() { end } else { position });

@@ -4,7 +4,7 @@
 #![allow(unsafe_code, reason = "follows addresses in the record")]
 
 use crate::abi::bits::{Progress, Unit};
-use crate::abi::layout::{HEAD_AT, TAIL_AT, UNITS_AT, WATCHED_AT};
+use crate::abi::layout::{HEAD_AT, TAIL_AT, UNITS_AT, WATCHER_AT};
 use crate::abi::word::Word;
 
 use super::direction::Direction;
@@ -74,10 +74,11 @@ impl Inbox {
         self.word(if direction == Direction::Receive { TAIL_AT } else { HEAD_AT })
     }
 
-    /// Whether the proxies want to know what happens on this p2p stream; of any other always 0.
+    /// Which poller watches a p2p stream; 0: none has yet. A hostile peer that writes there harms what it is
+    /// listened to itself.
     #[inline(always)]
-    pub(crate) fn watched(self) -> Word {
-        self.word(WATCHED_AT)
+    pub(super) fn watcher(self) -> Word {
+        self.word(WATCHER_AT)
     }
 
     /// Two units in a row, from one with an even number on.

@@ -4,9 +4,7 @@
 //!
 //! Why it is so: decision 10 of docs/explanation/decisions.md.
 
-use crate::abi::bits::{
-    P2P_PACKET_BYTES, PACKET_BYTES, Position, Progress, Tagged, Unit, WatchedProgress,
-};
+use crate::abi::bits::{P2P_PACKET_BYTES, PACKET_BYTES, Position, Progress, Tagged, Unit};
 use crate::abi::descriptor::{RingLocation, SocketDescriptor, Status};
 use crate::abi::errno::Errno;
 use crate::abi::handle::Handle;
@@ -80,10 +78,7 @@ fn fill(net: Net, handle: Handle, anew: bool) -> i64 {
     } else {
         info |= socket.info().0 & Info::NON_BLOCKING;
     }
-    // Those of a p2p stream come with the numbers of what is reported to the proxy.
-    let (receive, send) =
-        (WatchedProgress(descriptor.receive.base), WatchedProgress(descriptor.send.base));
-    info |= (receive.number() | send.number() << 4) << Info::PROGRESS_NUMBERS_SHIFT;
+    let (receive, send) = (descriptor.receive.base, descriptor.send.base);
     let p2p = descriptor.inboxes.as_ref().and_then(|pages| net.p2p_inboxes(pages));
     if descriptor.inboxes.is_some_and(|pages| pages.one_gpu) {
         info |= Info::ONE_GPU;
@@ -118,18 +113,18 @@ fn fill(net: Net, handle: Handle, anew: bool) -> i64 {
         // It sends nothing. Not 0, which stands in a lock that was never made.
         0 => Position(last.0.max(1)),
         _ => {
-            let goes_on = send.count() >= last.count()
+            let goes_on = send >= last.count()
                 && !last.has(Position::UNITS_OLD)
-                && !Unit::are_apart(last.count(), send.count());
+                && !Unit::are_apart(last.count(), send);
             let old = if p2p.is_some() || goes_on { 0 } else { Position::UNITS_OLD };
-            Position::new(send.count()).with(old)
+            Position::new(send).with(old)
         }
     };
     // As if it were over: the first send looks whether it is.
     socket.remember_head(Progress::new(position.count(), Progress::ENDED));
     // Release: who takes a direction, or sees OPEN, sees the record.
     simt::release_fence();
-    socket.unlock(Direction::Receive, Position::new(receive.count().max(1)));
+    socket.unlock(Direction::Receive, Position::new(receive.max(1)));
     socket.unlock(Direction::Send, position);
     simt::gpu_release_fence();
     match change(socket.state_word(), state(handle, INSTALLING), open_in(net, handle)) {

@@ -6,10 +6,10 @@ mod inbox;
 mod install;
 mod lifecycle;
 mod line;
+pub(crate) mod list;
 mod lock;
 mod record;
 mod request;
-mod watch;
 
 pub(crate) use direction::Direction;
 pub(crate) use inbox::Inbox;
@@ -21,4 +21,3 @@ pub(crate) use line::RecordLine;
 pub(crate) use lock::lock_to_leave;
 pub(crate) use record::{Info, Socket};
 pub(crate) use request::{FIRST_SHARD, Payload, ask};
-pub(crate) use watch::{report_progress, watch_both_ends};

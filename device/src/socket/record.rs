@@ -46,6 +46,8 @@ pub(super) const UNITS: usize = 12;
 pub(super) const OWNER: usize = 13;
 /// The count behind the packet that was last put into the receive ring by who received it.
 pub(super) const UNPACKED: usize = 14;
+/// Of a poller in its place: where its list of p2p streams begins; 0: it has none.
+pub(super) const LIST: usize = UNPACKED;
 /// How many calls that do not wait have found nothing.
 pub(super) const EMPTY_LOOKS: usize = 15;
 
@@ -83,7 +85,6 @@ impl Info {
     /// And runs on the same GPU.
     pub(super) const ONE_GPU: u64 = 1 << 10;
     pub(super) const LIMIT_SHIFT: u32 = 12;
-    pub(super) const PROGRESS_NUMBERS_SHIFT: u32 = 32;
 
     /// What the socket is.
     #[inline(always)]
@@ -120,12 +121,6 @@ impl Info {
     #[inline(always)]
     pub(crate) const fn packet_limit(self) -> usize {
         (self.0 >> Self::LIMIT_SHIFT) as usize & 0x1FFF
-    }
-
-    /// The number that reports to the proxy of a direction carry.
-    #[inline(always)]
-    pub(super) const fn progress_number(self, direction: Direction) -> u64 {
-        self.0 >> (Self::PROGRESS_NUMBERS_SHIFT + 4 * direction as u32) & 15
     }
 }
 

@@ -21,7 +21,7 @@ use rustix::net::{
 
 const MS: Duration = Duration::from_millis(1);
 const WORDS: usize = 38;
-const VERSION: u64 = 4;
+const VERSION: u64 = 5;
 const HELLO: u64 = 1;
 const WELCOME: u64 = 2;
 const REFUSED: u64 = 3;
@@ -374,10 +374,8 @@ fn break_a_stream(endpoint: &Endpoint, far: &Net) {
     let fails = |count| eventually(|| far.statistics().failed == count);
     assert!(fails(failed + 3), "{:?}", far.statistics());
     ends.send(message(END));
-    // Counts of a kernel that has sent and received what it cannot have.
-    let mut counts = message(5);
-    counts[4..6].copy_from_slice(&[u64::MAX, u64::MAX]);
-    ends.send(counts);
+    // A message of earlier versions, which this one does not know.
+    ends.send(message(5));
     drop(ends);
     assert!(fails(failed + 4), "{:?}", far.statistics());
     assert_eq!(far.statistics().accepted, accepted + 4);

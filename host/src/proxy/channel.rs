@@ -87,9 +87,15 @@ impl Channel {
 
     /// Uses the rings that a p2p stream has brought.
     pub(super) fn use_rings(&mut self, memory: &Memory, (rings, inboxes): (Rings, Inboxes)) {
-        self.receive = Counted::p2p(rings.receive, memory.receive_head(self.index).load());
-        self.send = Counted::p2p(rings.send, memory.send_tail(self.index).load());
+        self.receive = Counted::new(rings.receive, memory.receive_head(self.index).load());
+        self.send = Counted::new(rings.send, memory.send_tail(self.index).load());
         self.inboxes = Some(inboxes);
+    }
+
+    /// Whether the proxy has a part in what passes through one of its rings. Without a ring, and of a p2p
+    /// stream, the GPU's word in the control block is still that of the socket which had the slot before.
+    pub(super) fn moves(&self, ring: &Counted) -> bool {
+        ring.location.capacity != 0 && self.inboxes.is_none()
     }
 
     /// Gives both rings back to the pool.
@@ -118,7 +124,7 @@ impl Channel {
         self.publish_send(memory);
         let location = |ring: &Counted| match self.rings_may_change {
             true => RingLocation::default(),
-            false => ring.in_descriptor(),
+            false => ring.location,
         };
         let descriptor = SocketDescriptor {
             generation: self.handle.generation(),
@@ -158,8 +164,7 @@ impl Channel {
 
     /// Loads the GPU's receive head.
     pub(crate) fn load_head(&mut self, context: &Context) {
-        // Without a ring, the word is still that of the socket which had the slot before.
-        if self.receive.location.capacity == 0 {
+        if !self.moves(&self.receive) {
             return;
         }
         // Acquire: the GPU has read the bytes before the counter, so they may be overwritten.

@@ -5,7 +5,6 @@ use gpunet_device::SocketAddr;
 use gpunet_device::abi::errno::Errno;
 
 use super::entry::Phase;
-use super::notices::watch_peer;
 use super::schedule::News;
 use super::stream::StreamPhase;
 use super::visit::Visit;
@@ -76,9 +75,6 @@ impl Connecting<'_, '_> {
                 entry.start_stream(StreamPhase::Open);
                 entry.channel.publish_status(memory);
                 self.0.forget_tail();
-                if !self.0.entry.watchers.is_empty() {
-                    watch_peer(self.0, true);
-                }
                 self.0.schedule.report(self.0.entry, News::READY);
             }
             Err(errno) => self.0.fail(errno),

@@ -1,10 +1,7 @@
 //! A ring with its two counters: the proxy's own, and the GPU's as far as it was believed.
 
-use gpunet_device::abi::bits::{Progress, WatchedProgress};
+use gpunet_device::abi::bits::Progress;
 use gpunet_device::abi::descriptor::RingLocation;
-
-/// As far as counters go.
-const MOST: u64 = u64::MAX >> 6;
 
 /// A ring with the proxy's counter and the last good one of the GPU.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,30 +16,13 @@ pub(crate) struct Counted {
     stale: u64,
     /// The GPU's word as it was last loaded: whatever else stands there is new.
     pub(super) seen: u64,
-    /// Of a p2p stream: the number of the words that the GPU writes for it. 0 of any other.
-    number: u64,
 }
 
 impl Counted {
     /// A ring that begins where `word`, the GPU's counter of an earlier socket, does no harm.
     pub(crate) fn new(location: RingLocation, word: u64) -> Self {
         let base = location.base;
-        Self { location, ours: base, theirs: base, stale: word, seen: word, number: 0 }
-    }
-
-    /// The same of a p2p stream, which begins where all do: its words have another number than
-    /// the one that stands there.
-    pub(crate) fn p2p(location: RingLocation, word: u64) -> Self {
-        let number = WatchedProgress(word).next_number();
-        Self { number, ..Self::new(location, word) }
-    }
-
-    /// As the descriptor has it.
-    pub(super) fn in_descriptor(&self) -> RingLocation {
-        RingLocation {
-            base: WatchedProgress::new(self.location.base, self.number).0,
-            ..self.location
-        }
+        Self { location, ours: base, theirs: base, stale: word, seen: word }
     }
 
     /// The first value for both counters of a ring, given what the GPU's word is now: beyond it,
@@ -62,34 +42,21 @@ impl Counted {
         self.ours - self.theirs
     }
 
-    /// Bytes between the two counters of a send ring that the proxy must send; none of a p2p stream, whose
-    /// kernel has sent them already.
+    /// Bytes between the two counters of a send ring, which the proxy must send.
     pub(super) fn unsent(&self) -> u64 {
-        if self.is_reported() { 0 } else { self.theirs - self.ours }
-    }
-
-    /// Whether the GPU's words are reports of a p2p stream, of which the proxy does not know how far they
-    /// may go.
-    fn is_reported(&self) -> bool {
-        self.number != 0
+        self.theirs - self.ours
     }
 
     /// What the GPU's word says of this ring; none while it is an earlier socket's.
     pub(super) fn read(&self, word: u64) -> Option<Progress> {
-        if !self.is_reported() {
-            return (word != self.stale).then_some(Progress(word));
-        }
-        let progress = WatchedProgress(word);
-        (progress.number() == self.number).then(|| Progress::new(progress.count(), 0))
+        (word != self.stale).then_some(Progress(word))
     }
 
     /// Takes the GPU's head of a receive ring, as it was just loaded. An error: it makes no sense.
     pub(super) fn update_head(&mut self, word: u64) -> Result<(), ()> {
         self.seen = word;
         let Some(head) = self.read(word) else { return Ok(()) };
-        let updated = self.update(head.count(), self.ours);
-        self.ours = self.ours.max(self.theirs);
-        updated
+        self.update(head.count(), self.ours)
     }
 
     /// Takes the GPU's tail of a send ring. An error: it makes no sense.
@@ -99,7 +66,6 @@ impl Counted {
 
     /// Takes a new value of the GPU's counter if it has not gone back, nor past `limit`.
     fn update(&mut self, count: u64, limit: u64) -> Result<(), ()> {
-        let limit = if self.is_reported() { MOST } else { limit };
         if count < self.theirs || count > limit {
             return Err(());
         }

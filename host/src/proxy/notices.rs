@@ -7,15 +7,11 @@ use gpunet_device::planted::{Bug, planted};
 
 use super::entry::{Entry, Role};
 use super::message::Message;
-use super::pump::Turn;
 use super::schedule::News;
 use super::sockets::Sockets;
 use super::visit::Visit;
 use super::watchers::{Notice, Watch};
-
-/// When the inbox of a p2p stream is read once more after a poller began to watch: what the other end's
-/// kernel did before it was notified of that has long reached memory by then.
-const REREAD_NS: u64 = 5_000_000;
+use crate::transport::{Carrier, Endpoint};
 
 /// See the module.
 pub(super) struct Notices<'a>(pub(super) &'a mut Sockets);
@@ -138,7 +134,6 @@ impl Notices<'_> {
         visit.entry.watchers.add(watch);
         let Visit { entry, schedule, context } = &mut visit;
         let Role::Listener(listener) = &mut entry.role else {
-            watch_peer(&mut visit, true);
             if !planted(Bug::ReadyNotReported) {
                 visit.schedule.report(visit.entry, News::READY);
             }
@@ -174,6 +169,11 @@ fn happened(entry: &mut Entry) -> u16 {
     if writable {
         happened |= POLLOUT | now & (POLLERR | POLLHUP);
     }
+    let carrier = entry.socket.as_ref().and_then(Endpoint::carrier);
+    if let (Some(Carrier::Kernels(_)), false) = (carrier, entry.channel.endings.send) {
+        // The poller's kernel looks at the space itself.
+        happened &= !POLLOUT;
+    }
     happened
 }
 
@@ -192,25 +192,4 @@ fn write_events(visit: &mut Visit<'_>) -> bool {
         visit.wait_for_head();
     }
     written > 0
-}
-
-/// A poller watches a stream: where kernels move its bytes, the other end must report how far it is. `begins`: it
-/// has not before.
-pub(super) fn watch_peer(visit: &mut Visit<'_>, begins: bool) {
-    let pump = visit.entry.pump(visit.context);
-    let Some(again) = pump.and_then(|mut pump| pump.watch_peer(begins)) else { return };
-    match visit.receive() {
-        Turn::Full | Turn::FullOrIdle => visit.wait_for_head(),
-        Turn::Progress => visit.schedule.busy.add(visit.entry, 1),
-        _ => {}
-    }
-    let due_ns = visit.context.now_ns + REREAD_NS;
-    if again && let Some(stream) = visit.entry.stream() {
-        stream.reread_ns = Some(due_ns);
-        visit.schedule.timers.arm(visit.entry, due_ns);
-    }
-    if !begins {
-        visit.schedule.report(visit.entry, News::READABLE);
-        visit.schedule.report(visit.entry, News::WRITABLE);
-    }
 }

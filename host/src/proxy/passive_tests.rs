@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use gpunet_device::abi::bits::{Progress, WatchedProgress};
+use gpunet_device::abi::bits::Progress;
 use gpunet_device::abi::descriptor::{Inboxes, RingLocation};
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::Layout;
@@ -15,7 +15,6 @@ use gpunet_device::calls::POLLOUT;
 use gpunet_device::{Handle, SocketAddr};
 
 use super::closing::Closer;
-use super::counted::Counted;
 use super::entry::{Entry, Owner, Wishes};
 use super::shard::Shard;
 use super::stream::StreamPhase;
@@ -26,7 +25,7 @@ use crate::pool::Account;
 use crate::settings::config::Pacing;
 use crate::settings::policy::Policy;
 use crate::transport::{
-    Carrier, Direction, KernelStream, PeerProgress, RingRegion, RingSizes, Rings, Socket, Stream,
+    Carrier, Direction, KernelStream, PeerEnding, RingRegion, RingSizes, Rings, Socket, Stream,
     SystemStream, Transferred, Transport,
 };
 
@@ -34,8 +33,7 @@ const RING: u32 = 4096;
 const BASE: u64 = 128;
 const LAUNCH: u32 = 1;
 
-/// A peer: how many bytes it has for us and takes from us, or of a p2p stream that a poller at the
-/// other end watches. All calls are counted.
+/// A peer: how many bytes it has for us and takes from us, or of a p2p stream. All calls are counted.
 #[derive(Clone, Default)]
 struct Fake {
     sends: u64,
@@ -65,21 +63,9 @@ impl KernelStream for Fake {
         None
     }
 
-    fn receive_progress(&mut self) -> Result<PeerProgress, Errno> {
+    fn receive_ending(&mut self) -> Result<PeerEnding, Errno> {
         self.called();
-        Ok(PeerProgress { sent: BASE, received: BASE, ended: false, closed: false, more: false })
-    }
-
-    fn report_progress(&mut self, _tail: u64, _head: u64) {}
-
-    fn is_watched(&self) -> bool {
-        true
-    }
-
-    fn watch(&mut self) {}
-
-    fn read_progress(&mut self) -> bool {
-        false
+        Ok(PeerEnding::default())
     }
 
     fn abandon(&mut self) {}
@@ -165,8 +151,9 @@ impl Harness {
         let mut made = Entry::new(handle, index, Owner::Host, wishes, Some(carrier.into()));
         if p2p {
             let location = RingLocation { region: WINDOW, offset: 0, capacity: ring, base: BASE };
-            made.channel.receive = Counted::p2p(location, 0);
-            made.channel.send = Counted::p2p(location, 0);
+            let rings = Rings { receive: location, send: location };
+            let inboxes = Inboxes { own: 0, peer: 1, one_gpu: true };
+            made.channel.use_rings(&shared.memory, (rings, inboxes));
         } else {
             made.channel
                 .allocate(&shared, Account::Own, RingRegion::Host, made.wishes.rings)
@@ -203,9 +190,7 @@ impl Harness {
     /// Has the kernel read all.
     fn read(&mut self, handle: Handle) {
         let entry = self.shard.find(handle).expect("it is open");
-        let (tail, p2p) =
-            (entry.channel.receive.ours, entry.channel.receive.location.region == WINDOW);
-        let word = if p2p { WatchedProgress::new(tail + 8, 1).0 } else { Progress::new(tail, 0).0 };
+        let word = Progress::new(entry.channel.receive.ours, 0).0;
         let index = self.shard.sockets.context.shared.index(handle);
         self.memory().receive_head(index).store_release(word);
     }
@@ -243,9 +228,9 @@ const STATES: [State; 5] = [
         wake: |harness, socket, _| harness.read(socket),
     },
     State {
-        name: "watched at the other end",
+        name: "p2p",
         make: |harness, _| harness.stream(Fake { p2p: true, ..Fake::default() }, RING),
-        wake: |harness, socket, _| harness.read(socket),
+        wake: |harness, socket, _| harness.shard.ready(socket.0),
     },
     State {
         name: "owed an event",

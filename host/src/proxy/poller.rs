@@ -24,13 +24,16 @@ use gpunet_device::poller::{EVENT_BYTES, Event};
 use super::counted::Counted;
 use super::watchers::Notice;
 use crate::memory::Memory;
+use crate::transport::KernelMemory;
 
 /// How far before an event's end the word stands that says what happened.
 const EVENTS_WORD: u64 = (EVENT_BYTES - offset_of!(Event, events)) as u64;
 
 /// What a poller watches, and which events it owes.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Poller {
+    /// Where its kernel keeps which p2p streams it looks at itself.
+    pub(super) list: Option<Box<dyn KernelMemory>>,
     sockets: HashMap<u64, Watched>,
     /// Sockets whose owed events can be written, in the order in which these happened.
     writable: BTreeMap<u64, u64>,

@@ -3,6 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use gpunet_device::abi::errno::Errno;
+use gpunet_device::abi::layout::list_bytes;
 use gpunet_device::abi::message::{MAX_TEXT, Operation, Reply, Request};
 use gpunet_device::abi::option::SocketOption;
 use gpunet_device::poller::EVENT_BYTES;
@@ -87,6 +88,7 @@ impl Requests<'_> {
             Operation::Print => print(&self.sockets.context, request),
             Operation::Poller => self.make_poller(request),
             Operation::Watch => self.watch(request),
+            Operation::WatchList => self.watch_list(handle),
         }
     }
 
@@ -161,6 +163,19 @@ impl Requests<'_> {
             }
         }
         self.start(made)
+    }
+
+    /// Memory for a poller's list of p2p streams, which it keeps.
+    fn watch_list(&mut self, poller: Handle) -> Answer {
+        let Visit { entry, context, .. } = self.open(poller)?;
+        let Role::Poller(poller) = &mut entry.role else { return Err(Errno::EINVAL) };
+        if poller.list.is_none() {
+            let bytes = list_bytes(context.memory().layout().sockets());
+            let bytes = u32::try_from(bytes).map_err(|_| Errno::ENOBUFS)?;
+            poller.list = context.shared.transports.kernel_memory(bytes).transpose()?;
+        }
+        let page = poller.list.as_ref().map_or(0, |list| u64::from(list.page()) + 1);
+        Ok((page, SocketAddr::NONE))
     }
 
     fn watch(&mut self, request: &Request) -> Answer {

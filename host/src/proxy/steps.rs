@@ -6,7 +6,6 @@ use gpunet_device::planted::{Bug, planted};
 use super::accepting;
 use super::connecting::Connecting;
 use super::entry::{Phase, Role};
-use super::notices::watch_peer;
 use super::pump::Turn;
 use super::shared::Readiness;
 use super::sockets::Sockets;
@@ -156,17 +155,10 @@ impl Steps<'_> {
                     accepting::accept(self.sockets, handle, self.io);
                 }
                 Role::Stream(stream) => {
-                    let retry = stream.retry.take_if(|retry| retry.0 <= now_ns);
-                    let reread = stream.reread_ns.take_if(|due_ns| *due_ns <= now_ns);
-                    let next = [stream.retry.as_ref().map(|retry| retry.0), stream.reread_ns];
-                    if let Some(due_ns) = next.into_iter().flatten().min() {
-                        visit.schedule.timers.arm(visit.entry, due_ns);
-                    }
-                    if let Some(retry) = retry {
+                    if let Some(retry) = stream.retry.take_if(|retry| retry.0 <= now_ns) {
                         Connecting(&mut visit).retry(retry.1);
-                    }
-                    if reread.is_some() {
-                        watch_peer(&mut visit, false);
+                    } else if let Some(due_ns) = stream.retry.as_ref().map(|retry| retry.0) {
+                        visit.schedule.timers.arm(visit.entry, due_ns);
                     }
                 }
                 _ => {}

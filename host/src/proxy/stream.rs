@@ -32,8 +32,6 @@ pub(crate) struct Stream {
     pub(super) flow: Flow,
     /// When it tries to connect again, since its peer's queue was full.
     pub(super) retry: Option<Box<(u64, SocketAddr)>>,
-    /// Of a p2p stream that a poller has just begun to watch: when the inbox is read once more.
-    pub(super) reread_ns: Option<u64>,
 }
 
 /// What the net's limits know of a stream.
@@ -78,7 +76,6 @@ impl Stream {
             reported_head: 0,
             flow: Flow::default(),
             retry: None,
-            reread_ns: None,
         }
     }
 

@@ -6,12 +6,11 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, mpsc};
 
 use gpunet_device::Handle;
-use gpunet_device::abi::bits::{PACKET_BYTES, PACKET_UNITS, Progress, Unit, WatchedProgress};
+use gpunet_device::abi::bits::{PACKET_BYTES, PACKET_UNITS, Progress, Unit};
 use gpunet_device::abi::descriptor::RingLocation;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::Layout;
 use gpunet_device::abi::message::{Reply, Request};
-use gpunet_device::abi::net::WINDOW;
 
 use super::closing::{Closer, Closing};
 use super::counted::Counted;
@@ -185,32 +184,6 @@ impl Harness {
         bytes.truncate(length);
         bytes
     }
-}
-
-#[test]
-fn one_p2p_stream_after_the_other_reports_the_same() {
-    let mut harness = Harness::new();
-    let location = RingLocation { region: WINDOW, offset: 0, capacity: RING, base: BASE };
-    let (mut tail, mut head) = (0, 0);
-    for _ in 0..20 {
-        harness.connection.channel.send = Counted::p2p(location, tail);
-        harness.connection.channel.receive = Counted::p2p(location, head);
-        let numbers = (WatchedProgress(tail).next_number(), WatchedProgress(head).next_number());
-        for (sent, received) in [(0, 0), (10, 7), (10, 20), (90, 20)] {
-            assert!(harness.take(tail));
-            harness.connection.channel.load_head(&harness.shard.sockets.context);
-            let (send, receive) =
-                (&harness.connection.channel.send, &harness.connection.channel.receive);
-            // What was reported to the last one still stands there at first.
-            let before = if (sent, received) == (0, 0) { (BASE, BASE) } else { (tail, head) };
-            let before = (WatchedProgress(before.0).count(), WatchedProgress(before.1).count());
-            assert_eq!((send.theirs, receive.theirs), before);
-            tail = WatchedProgress::new(BASE + sent, numbers.0).0;
-            head = WatchedProgress::new(BASE + received, numbers.1).0;
-            harness.memory().receive_head(1).store(head);
-        }
-    }
-    assert_eq!(harness.counters().violations.get(), 0);
 }
 
 #[test]

@@ -47,8 +47,6 @@ fn kind_of(bug: Bug) -> Option<Kind> {
         | Bug::UnitsNotRenewed
         | Bug::PacketBeforeTaken
         | Bug::ShutNotKept
-        | Bug::WatchedIgnored
-        | Bug::ReportWithoutFence
         | Bug::DescriptorNotNumbered
         | Bug::PacketFoundByTag
         | Bug::UnitsOfLastStream => Some(Kind::P2p),

@@ -115,7 +115,7 @@ impl Trace {
             return self.names.borrow().word(at);
         };
         let word = (at - inboxes[number]) / 8;
-        let counters = ["tail", "head", "status", "watched"].get(word);
+        let counters = ["tail", "head", "status"].get(word);
         match (counters, word.checked_sub(UNITS_AT)) {
             (Some(name), _) => format!("{name} of p2p inbox {number}"),
             (None, Some(unit)) => format!("unit {unit} of p2p inbox {number}"),

@@ -56,11 +56,11 @@ pub use choice::{Placement, Placements, TransportChoice};
 pub(crate) use endpoint::Endpoint;
 pub use name::{Transport, TransportNames};
 pub(crate) use socket::{
-    Acceptor, Carrier, Connector, DeviceStream, KernelStream, PeerProgress, Socket, Stream,
+    Acceptor, Carrier, Connector, DeviceStream, KernelStream, PeerEnding, Socket, Stream,
     SystemSocket, SystemStream,
 };
 
-pub(crate) use provider::Provider;
+pub(crate) use provider::{KernelMemory, Provider};
 use system::SystemRef;
 use unconnected::Unconnected;
 
@@ -147,6 +147,11 @@ impl Transports {
     /// What is known of the RDMA devices that were used.
     pub(crate) fn adapters(&self) -> Vec<rdma::AdapterReport> {
         self.available.providers.iter().flat_map(|provider| provider.adapters()).collect()
+    }
+
+    /// See [`Provider::kernel_memory`]: of the first transport that has any.
+    pub(crate) fn kernel_memory(&self, bytes: u32) -> Option<Result<Box<dyn KernelMemory>, Errno>> {
+        self.available.providers.iter().find_map(|provider| provider.kernel_memory(bytes))
     }
 
     /// Frees memory of streams that are closed at both ends by now.

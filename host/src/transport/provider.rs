@@ -53,6 +53,12 @@ pub(crate) trait Provider: Send + Sync {
         address: &SocketAddr,
     ) -> Result<Box<dyn Port>, Errno>;
 
+    /// Memory on the GPU that kernels of this net alone use, where streams of this transport are theirs alone.
+    fn kernel_memory(&self, bytes: u32) -> Option<Result<Box<dyn KernelMemory>, Errno>> {
+        let _ = bytes;
+        None
+    }
+
     /// What is known of the devices that were used.
     fn adapters(&self) -> Vec<AdapterReport> {
         Vec::new()
@@ -66,6 +72,12 @@ pub(crate) trait Provider: Send + Sync {
     fn left_behind(&self) -> (usize, u64) {
         (0, 0)
     }
+}
+
+/// Memory in the window that kernels use; free once it is dropped.
+pub(crate) trait KernelMemory: Send {
+    /// The page of the window where it begins.
+    fn page(&self) -> u32;
 }
 
 /// A port at which no socket listens yet.

@@ -207,13 +207,9 @@ pub(crate) trait DeviceStream: Stream {
     fn has_progress(&self, of: Direction) -> bool;
 }
 
-/// What is known of the other end of a p2p stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PeerProgress {
-    /// How far its kernel has sent, as last received.
-    pub(crate) sent: u64,
-    /// How far it has received, as last received.
-    pub(crate) received: u64,
+/// What is known of the end of a p2p stream at the other side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PeerEnding {
     /// It sends no more.
     pub(crate) ended: bool,
     /// It is closed.
@@ -228,21 +224,7 @@ pub(crate) trait KernelStream: Stream {
     fn rings(&mut self) -> Option<(Rings, Inboxes)>;
 
     /// What the other end's proxy has said. An error: it is gone.
-    fn receive_progress(&mut self) -> Result<PeerProgress, Errno>;
-
-    /// Reports how far this side's kernel has sent and received, if a poller at the other end wants
-    /// it.
-    fn report_progress(&mut self, tail: u64, head: u64);
-
-    /// Whether one does.
-    fn is_watched(&self) -> bool;
-
-    /// A poller of this side wants to know how far the other end is.
-    fn watch(&mut self);
-
-    /// Reads from GPU memory how far the other end is: rarely, since that takes the GPU's driver. Whether that
-    /// is to be done once more, later.
-    fn read_progress(&mut self) -> bool;
+    fn receive_ending(&mut self) -> Result<PeerEnding, Errno>;
 
     /// It is about to be closed though kernels of this side may still use it: the other end is not
     /// to be notified that they no longer do.

@@ -30,8 +30,6 @@ pub(crate) struct Polled {
     seen: Progress,
     /// How far the other end has received.
     head: Progress,
-    /// Whether the proxies want to know.
-    watched: u64,
     /// Bytes of the packet that has come; 0: none has.
     length: u32,
     /// What of it is still to be copied by this thread, from there on.
@@ -55,8 +53,7 @@ pub(crate) fn poll(
     let longest = most.min(P2P_PACKET_BYTES) as u32;
     // Only then with an acquire, which is for the ring alone.
     let by_ring = !p2p | position.has(Position::BY_RING);
-    let mut polled =
-        Polled { seen: Progress(0), head: Progress(0), watched: 0, length: 0, next: 0 };
+    let mut polled = Polled { seen: Progress(0), head: Progress(0), length: 0, next: 0 };
     let polls = if waits { POLLS } else { 1 };
     let mut left = if p2p | (rank < simt::WARP) { polls } else { 0 };
     // Counted: the polls.
@@ -67,7 +64,6 @@ pub(crate) fn poll(
         if p2p & ((first as usize) < P2P_PACKET_BYTES) {
             let row = |n: u32| inbox.two_units((first + n * ROW) as usize / 4);
             (a, b, c, d) = (row(0), row(1), row(2), row(3));
-            polled.watched = inbox.watched().load();
         }
         let [tail, head] = if by_ring { inbox.both() } else { inbox.both_relaxed() };
         let seen = Progress(tail);
@@ -171,7 +167,7 @@ pub(crate) fn receive(
     let position = line.position(Direction::Receive);
     let publishes = line.publishes(Direction::Receive);
     if rank == 0 {
-        leave(net, handle, publishes, position, bytes as usize, packet, polled.watched);
+        leave(net, handle, publishes, position, bytes as usize, packet);
     }
     Ok(bytes as usize)
 }

@@ -11,9 +11,8 @@ use crate::channel::finish::{give_send_back, publish_tail};
 use crate::channel::packet::{announce, packet_out, store_units};
 use crate::channel::{Plan, Warps, copy};
 use crate::group::AnyGroup;
-use crate::planted::{Bug, planted};
 use crate::simt;
-use crate::socket::{Direction, RecordLine, Socket, report_progress};
+use crate::socket::{Direction, RecordLine, Socket};
 
 use super::{PART, ROW, first_of, moves_eights};
 
@@ -171,17 +170,12 @@ fn publish_and_leave(
             // All threads' bytes before the counter, for the other end.
             publish_tail(Socket::at(publishes), end, info.is_on_one_gpu());
         }
-        // Behind the counter, which must not wait for them; both on their way at once. The head is for the
-        // next call: it then knows of space and of a broken connection.
-        let watched = if info.is_p2p() { inbox.watched().load() } else { 0 };
+        // After the counter, which must not wait for it. The head is for the next call: it then knows of
+        // space and of a broken connection.
         let head = inbox.space();
         let left = end.behind_any(position, bytes as usize);
         let head = if packet { Progress(0) } else { head };
-        if (watched != 0) & !planted(Bug::WatchedIgnored) {
-            report_and_leave(net, handle, left, head);
-        } else {
-            leave(net, handle, left, head);
-        }
+        leave(net, handle, left, head);
     }
 }
 
@@ -193,12 +187,4 @@ fn leave(net: Net, handle: Handle, position: Position, head: Progress) {
     if head.0 != 0 {
         socket.remember_head(head);
     }
-}
-
-/// The same where the proxies want to know.
-#[cold]
-#[inline(never)]
-fn report_and_leave(net: Net, handle: Handle, position: Position, head: Progress) {
-    report_progress(net, handle, Direction::Send, position.count());
-    leave(net, handle, position, head);
 }

@@ -222,6 +222,58 @@ fn one_stream_after_the_other_is_watched_in_the_same_places() {
     assert_eq!(near.statistics().violations + far.statistics().violations, 0);
 }
 
+/// More streams than a wait takes events, and other streams in their places.
+#[test]
+fn a_poller_finds_each_of_its_streams() {
+    let name = "a_poller_finds_each_of_its_streams";
+    let Some(net) = net_by(name, TransportChoice::Local) else { return };
+    const STREAMS: u32 = 8;
+    for job in [Job::blocks(48), Job::warps(64), Job::threads(1)] {
+        let (listener, address) = net.listen(any_port()).expect("a port");
+        let (mut server, mut client) = (Script::new(), Script::new());
+        server.given(0, listener);
+        client.poller();
+        for turn in 0..3 {
+            for register in 0..STREAMS {
+                server.accept(0, 1 + register);
+                client.stream(register, address).poller_add(register, POLLIN, register.into());
+            }
+            for register in 0..STREAMS {
+                server.send(1 + register, 100 * (turn + 1));
+            }
+            for register in 0..STREAMS {
+                client.peek(register, 100 * (turn + 1), 0);
+            }
+            client.poller_wait(3, timeout()).expect(3).poller_wait(3, timeout()).expect(3);
+            client
+                .poller_wait(3, timeout())
+                .expect(2)
+                .poller_wait(3, Duration::from_millis(20))
+                .errno(Errno::ETIMEDOUT);
+            // What is left makes no event, what is new does, and so does adding it again.
+            client.poller_remove(2).poller_add(3, POLLIN, 33);
+            client.poller_wait(3, timeout()).expect(1).event(0, 33, POLLIN);
+            // Of those that stay behind the ones that go, none is passed over.
+            for register in [0, 1, 4, 5, 6] {
+                client.poller_remove(register);
+            }
+            client.send(7, 1).poller_wait(3, timeout()).expect(1).event(0, 7, POLLIN);
+            client.send(3, 1).poller_wait(3, timeout()).expect(1).event(0, 33, POLLIN);
+            for register in [7, 3] {
+                server.recv_all(1 + register, 1, 1).send(1 + register, 10);
+            }
+            client.recv_all(7, 10, 10).recv_all(3, 10, 10);
+            for register in 0..STREAMS {
+                client.recv_all(register, 100 * (turn + 1), 100).close(register);
+                server.recv(1 + register, 1).expect(0).close(1 + register);
+            }
+        }
+        client.poller_close();
+        server.close(0);
+        job.script(&server).script(&client).run(&net);
+    }
+}
+
 /// A block keeps in mind where the stream stands that it used last. Others use it, too.
 #[test]
 fn a_stream_that_is_kept_in_mind_is_shared() {
@@ -359,7 +411,10 @@ fn a_packet_that_is_announced_under_two_lengths() {
     // By the first warp alone, and by several.
     for (threads, lengths) in [(32, [8, 256]), (64, [8, 2000]), (128, [16, 4000])] {
         let received = announced_twice(&net, &peer, threads, lengths);
-        assert_eq!((received.error, received.unsent), (0, 0), "{threads} threads: {received:?}");
+        assert_eq!(received.unsent, 0, "{threads} threads: {received:?}");
+        // The last announcement may have been the longer one, whose bytes never come.
+        let ended = [0, Errno::ECONNRESET.0 as u64].contains(&received.error);
+        assert!(ended, "{threads} threads: {received:?}");
         assert!(received.packets > 10 && received.bytes > 80, "{threads} threads: {received:?}");
     }
 }

@@ -147,8 +147,12 @@ impl<'a> Pump<'a> {
                 bytes.send_with(most, send).unwrap_or_else(|| self.end_send()).learned()
             }
             (Carrier::Kernels(peer), _) => {
+                // Who has closed it, or has seen it fail, need not know how the other end goes.
                 let open = stream.phase == StreamPhase::Open;
-                let moved = kernels::send(peer.as_mut(), bytes, open);
+                let moved = match open && bytes.channel.endings.failure.is_none() {
+                    true => kernels::send(peer.as_mut(), bytes),
+                    false => Moved::NOTHING,
+                };
                 let ends = bytes.channel.endings.finish_send && !bytes.channel.endings.send;
                 if ends { Moved { turn: self.end_send(), ..moved } } else { moved }
             }
@@ -182,9 +186,9 @@ impl<'a> Pump<'a> {
     /// must be loaded again.
     pub(crate) fn use_tail(&mut self, word: u64) -> bool {
         let Bytes { channel, context } = &mut self.bytes;
-        // Without a ring the word is an earlier socket's. And once it was closed no kernel has the handle:
-        // what is written from then on is not sent, and does not keep the socket.
-        if channel.send.location.capacity == 0 || self.stream.is_closing() {
+        // Of a socket that the proxy moves nothing for, the word is an earlier one's. And once it was closed
+        // no kernel has the handle: what is written from then on is not sent, and does not keep the socket.
+        if !channel.moves(&channel.send) || self.stream.is_closing() {
             return true;
         }
         let Some(progress) = channel.send.read(word) else { return true };
@@ -268,19 +272,6 @@ impl<'a> Pump<'a> {
         let receives = !channel.endings.receive && !self.stream.flow.queued_receive && open;
         receives && device.has_progress(Direction::Receive)
             || channel.unsent() > 0 && device.has_progress(Direction::Send)
-    }
-
-    /// A poller watches the stream: kernels at the other end must report what they do, where it is they that
-    /// move the bytes. `begins`: it has not before. Whether the inbox must be read once more, later; none where no
-    /// kernel has to report.
-    pub(super) fn watch_peer(&mut self, begins: bool) -> Option<bool> {
-        let Carrier::Kernels(peer) = &mut self.carrier else { return None };
-        if !begins {
-            return Some(peer.read_progress());
-        }
-        peer.watch();
-        self.load_last_tail();
-        Some(true)
     }
 
     /// A turn has moved bytes without epoll's help. A socket that does so often is taken off epoll, whose

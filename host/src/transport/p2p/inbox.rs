@@ -9,7 +9,7 @@ use gpunet_device::abi::bits::{Progress, Unit};
 use gpunet_device::abi::descriptor::RingLocation;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::{
-    HEAD_AT, P2P_INBOX_BYTES, P2P_INBOX_WORDS, PAGE_BYTES, TAIL_AT, UNITS_AT, WATCHED_AT,
+    HEAD_AT, P2P_INBOX_BYTES, P2P_INBOX_WORDS, PAGE_BYTES, TAIL_AT, UNITS_AT,
 };
 use gpunet_device::abi::net::WINDOW;
 use gpunet_device::planted::{Bug, planted};
@@ -103,6 +103,11 @@ impl Inbox {
         page(&self.chunk.arena, self.inbox)
     }
 
+    /// The page of the window where its ring begins.
+    pub(crate) fn ring_page(&self) -> u32 {
+        page(&self.chunk.arena, self.ring)
+    }
+
     /// What the peer is sent of it, and the descriptor of its arena.
     pub(crate) fn offer(&self) -> Result<(Offer, OwnedFd), Errno> {
         let Self { chunk, ring, capacity, inbox, base } = self;
@@ -113,38 +118,17 @@ impl Inbox {
         Ok((offer, descriptor))
     }
 
-    /// How far the peer's kernel says that it has sent and received.
-    pub(crate) fn progress(&self) -> Result<[Progress; 2], Errno> {
-        let mut bytes = [0; 16];
-        let at = self.inbox as usize + TAIL_AT * 8;
-        self.chunk.arena.read(at, &mut bytes).map_err(|error| out_of_memory(&error))?;
-        let (words, _) = bytes.as_chunks::<8>();
-        Ok([words[0], words[1]].map(|word| Progress(u64::from_ne_bytes(word))))
-    }
-
     /// Notifies this side's kernel that nobody takes what it sends: the other end's, which writes the head
     /// otherwise, is gone. The tail stays as it is. Who reads it must pair with the release of the kernel
     /// that has sent the bytes, which a word written by the host does not carry on; and what the proxy says
     /// of the end is read beside it.
     pub(crate) fn fail_head(&self) -> Result<(), Errno> {
-        let [_, head] = self.progress()?;
-        let failed = head.0 | Progress::ENDED | Progress::FAILED;
         let at = self.inbox as usize + HEAD_AT * 8;
+        let mut head = [0; 8];
+        self.chunk.arena.read(at, &mut head).map_err(|error| out_of_memory(&error))?;
+        let failed = u64::from_ne_bytes(head) | Progress::ENDED | Progress::FAILED;
         let written = self.chunk.arena.write(at, &failed.to_ne_bytes());
         written.map_err(|error| out_of_memory(&error))
-    }
-
-    /// Whether the kernels report their progress to their proxies.
-    pub(crate) fn is_watched(&self) -> Result<bool, Errno> {
-        let mut word = [0; 8];
-        let at = self.inbox as usize + WATCHED_AT * 8;
-        self.chunk.arena.read(at, &mut word).map_err(|error| out_of_memory(&error))?;
-        Ok(word != [0; 8])
-    }
-
-    /// Has this side's kernel do so.
-    pub(crate) fn set_watched(&self) -> Result<(), Errno> {
-        set_watched(&self.chunk.arena, self.inbox)
     }
 }
 
@@ -152,11 +136,6 @@ impl Outbox {
     /// As [`Inbox::abandon`].
     pub(crate) fn abandon(&self) {
         self.arena.abandon();
-    }
-
-    /// Has the other end's kernel report its progress to its proxy.
-    pub(crate) fn set_watched(&self) -> Result<(), Errno> {
-        set_watched(&self.arena, self.inbox)
     }
 
     pub(crate) fn location(&self) -> RingLocation {
@@ -174,11 +153,6 @@ fn location(arena: &Arena, ring: u64, capacity: u32, base: u64) -> RingLocation 
 
 fn page(arena: &Arena, inbox: u64) -> u32 {
     ((arena.offset() + inbox) / PAGE_BYTES as u64) as u32
-}
-
-fn set_watched(arena: &Arena, inbox: u64) -> Result<(), Errno> {
-    let at = inbox as usize + WATCHED_AT * 8;
-    arena.write(at, &1_u64.to_ne_bytes()).map_err(|error| out_of_memory(&error))
 }
 
 #[cfg(test)]
@@ -199,7 +173,9 @@ mod tests {
         let bytes = announced.map(|progress| progress.0.to_ne_bytes());
         inbox.chunk.arena.write(at, bytes.as_flattened()).expect("it is there");
         inbox.fail_head().expect("it is there");
-        let [tail, head] = inbox.progress().expect("it is there");
+        let mut words = [[0; 8]; 2];
+        inbox.chunk.arena.read(at, words.as_flattened_mut()).expect("it is there");
+        let [tail, head] = words.map(|word| Progress(u64::from_ne_bytes(word)));
         assert_eq!(tail, announced[0]);
         assert_eq!((head.count(), head.has_failed(), head.is_over()), (BASE + 9, true, true));
     }

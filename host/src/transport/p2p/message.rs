@@ -6,7 +6,7 @@ use gpunet_device::abi::VERSION as ABI_VERSION;
 use gpunet_device::abi::address::ADDRESS_WORDS;
 
 /// Changes with every change of the messages.
-const VERSION: u64 = 4;
+const VERSION: u64 = 5;
 /// "gnet-p2p", little-endian.
 const MAGIC: u64 = u64::from_le_bytes(*b"gnet-p2p");
 /// Words of a message.
@@ -40,10 +40,6 @@ pub(crate) enum Message {
     Refused { errno: i32 },
     /// Memory; its descriptor comes along.
     Offer(Offer),
-    /// For a poller at the other end: how far this side's kernel has sent and received.
-    Counts { tail: u64, head: u64 },
-    /// A poller watches this side: report the progress.
-    Watch,
     /// This side sends no more.
     End,
     /// This side is closed, and its kernel no longer touches the other's memory.
@@ -83,8 +79,7 @@ impl Message {
                 let Offer { arena, arena_bytes, ring, capacity, inbox, base } = offer;
                 (4, &[arena, arena_bytes, ring, u64::from(capacity), inbox, base])
             }
-            Self::Counts { tail, head } => (5, &[tail, head]),
-            Self::Watch => (6, &[]),
+            // 5 and 6 were messages of earlier versions.
             Self::End => (7, &[]),
             Self::Close => (8, &[]),
         };
@@ -125,8 +120,6 @@ impl Message {
                 inbox: words[8],
                 base: words[9],
             }),
-            5 => Self::Counts { tail: words[4], head: words[5] },
-            6 => Self::Watch,
             7 => Self::End,
             8 => Self::Close,
             _ => return None,

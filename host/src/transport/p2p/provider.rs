@@ -7,17 +7,21 @@ use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::option::SocketOption;
 use gpunet_device::{Domain, SocketAddr};
 
-use super::super::provider::{Port, Provider};
+use super::super::provider::{KernelMemory, Port, Provider};
 use super::super::ready_set::ReadySet;
 use super::super::system::Registration;
 use super::super::unconnected::Unconnected;
 use super::super::{Acceptor, Connector, Transport};
 use super::acceptor::P2pAcceptor;
+use super::arena::BASE;
 use super::connector::P2pConnector;
 use super::handshake::TIMEOUT;
+use super::inbox::Inbox;
 use super::names::{Names, is_mapped};
+use super::process::Process;
 use super::registry::nobody_at;
 use super::shared::P2p;
+use crate::pool::LARGEST_RING;
 
 /// How long a listener may take to answer where other transports follow: its proxy runs on this machine.
 const SHORT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -75,6 +79,15 @@ impl Provider for P2p {
         Ok(Box::new(P2pPort { p2p: self, registration, address: *address }))
     }
 
+    fn kernel_memory(&self, bytes: u32) -> Option<Result<Box<dyn KernelMemory>, Errno>> {
+        if bytes > LARGEST_RING {
+            return Some(Err(Errno::ENOBUFS));
+        }
+        // As for a stream of this process with itself: nobody else is given that arena.
+        let memory = self.inbox(Process::this(), bytes, BASE);
+        Some(memory.map(|inbox| Box::new(inbox) as _))
+    }
+
     fn tidy(&self) {
         self.free_complete();
         self.arenas.tidy();
@@ -83,6 +96,12 @@ impl Provider for P2p {
     #[cfg(test)]
     fn left_behind(&self) -> (usize, u64) {
         (self.deferred().len(), self.arenas.used_bytes())
+    }
+}
+
+impl KernelMemory for Inbox {
+    fn page(&self) -> u32 {
+        self.ring_page()
     }
 }
 

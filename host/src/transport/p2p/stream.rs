@@ -1,17 +1,15 @@
 //! A p2p stream as its proxy has it: the control channel to the other end's proxy. Bytes and counters go
-//! from kernel to kernel; the proxies report to each other how it ends, and how far it is where a poller
-//! wants it.
+//! from kernel to kernel; the proxies report to each other how it ends.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use gpunet_device::SocketAddr;
-use gpunet_device::abi::bits::Progress;
 use gpunet_device::abi::descriptor::Inboxes;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::option::SocketOption;
 
-use super::super::{Direction, KernelStream, PeerProgress, Rings, Socket, Stream, Transport};
+use super::super::{Direction, KernelStream, PeerEnding, Rings, Socket, Stream, Transport};
 use super::channel::{ControlChannel, Received};
 use super::deferred::DeferredFree;
 use super::inbox::{Inbox, Outbox};
@@ -27,14 +25,8 @@ const A_TURN: usize = 64;
 pub(crate) struct P2pStream {
     p2p: Arc<P2p>,
     names: Names,
-    progress: PeerProgress,
-    /// How often the inbox was read since watching began, and what the other end's kernel had sent then.
-    read: (u8, Progress),
-    /// What was last reported to the other end, and whether it wants reports.
-    reported: (u64, u64),
-    peer_watches: bool,
-    /// What is still to be sent.
-    watch_pending: bool,
+    ending: PeerEnding,
+    /// End is still to be sent.
     end_pending: bool,
     close_sent: bool,
     /// A kernel knows of its memory.
@@ -58,21 +50,10 @@ pub(super) struct Body {
 
 impl P2pStream {
     pub(crate) fn new(p2p: Arc<P2p>, names: Names, body: Body) -> Self {
-        let base = body.inbox.location().base;
         Self {
             p2p,
             names,
-            progress: PeerProgress {
-                sent: base,
-                received: base,
-                ended: false,
-                closed: false,
-                more: false,
-            },
-            read: (0, Progress(0)),
-            reported: (base, base),
-            peer_watches: false,
-            watch_pending: false,
+            ending: PeerEnding::default(),
             end_pending: false,
             close_sent: false,
             known: false,
@@ -87,40 +68,29 @@ impl P2pStream {
     }
 
     fn receive_all(&mut self) -> Result<(), Errno> {
-        self.progress.more = false;
+        self.ending.more = false;
         for _ in 0..A_TURN {
             match self.channel()?.receive()? {
                 Received::Nothing => return Ok(()),
-                Received::Closed if self.progress.closed => return Ok(()),
+                Received::Closed if self.ending.closed => return Ok(()),
                 // A process that ends in order says so first.
                 Received::Closed => return Err(Errno::ECONNRESET),
-                Received::Message(Message::End, _) => self.progress.ended = true,
+                Received::Message(Message::End, _) => self.ending.ended = true,
                 Received::Message(Message::Close, _) => {
-                    (self.progress.ended, self.progress.closed) = (true, true);
-                }
-                Received::Message(Message::Watch, _) => self.peer_watches = true,
-                Received::Message(Message::Counts { tail, head }, _) => {
-                    self.progress.sent = self.progress.sent.max(tail);
-                    self.progress.received = self.progress.received.max(head);
+                    (self.ending.ended, self.ending.closed) = (true, true);
                 }
                 Received::Message(..) => return Err(Errno::EPROTO),
             }
         }
-        self.progress.more = true;
+        self.ending.more = true;
         Ok(())
     }
 
-    /// Sends what is still to be sent. Nobody who is gone receives it.
+    /// Sends End, if that is still to be sent. Nobody who is gone receives it.
     fn send_pending(&mut self) {
-        let send = |this: &Self, message| {
-            let sent = this.channel().and_then(|channel| channel.send(message, None));
-            !matches!(sent, Err(Errno::EAGAIN))
-        };
-        if self.watch_pending && send(self, Message::Watch) {
-            self.watch_pending = false;
-        }
-        if self.end_pending && send(self, Message::End) {
-            self.end_pending = false;
+        if self.end_pending {
+            let sent = self.channel().and_then(|channel| channel.send(Message::End, None));
+            self.end_pending = sent == Err(Errno::EAGAIN);
         }
     }
 }
@@ -134,7 +104,7 @@ impl KernelStream for P2pStream {
         Some((Rings { receive: inbox.location(), send: outbox.location() }, inboxes))
     }
 
-    fn receive_progress(&mut self) -> Result<PeerProgress, Errno> {
+    fn receive_ending(&mut self) -> Result<PeerEnding, Errno> {
         self.send_pending();
         // What was sent before the end counts, and so all is received.
         if let Err(errno) = self.receive_all() {
@@ -144,59 +114,11 @@ impl KernelStream for P2pStream {
             }
             return Err(errno);
         }
-        Ok(self.progress)
-    }
-
-    fn report_progress(&mut self, tail: u64, head: u64) {
-        if !self.peer_watches || self.reported == (tail, head) {
-            return;
-        }
-        let sent =
-            self.channel().and_then(|channel| channel.send(Message::Counts { tail, head }, None));
-        if !matches!(sent, Err(Errno::EAGAIN)) {
-            self.reported = (tail, head);
-        }
-    }
-
-    fn is_watched(&self) -> bool {
-        self.peer_watches
-    }
-
-    fn watch(&mut self) {
-        self.watch_pending = true;
-        if let Some(Body { inbox, outbox, .. }) = &self.body
-            && inbox.is_watched() != Ok(true)
-        {
-            // The kernel could not say so: it was not connected when it asked. Where the driver
-            // refuses, it has said why.
-            let _ = inbox.set_watched().and_then(|()| outbox.set_watched());
-        }
-        self.read.0 = 0;
-        self.read_progress();
-        self.send_pending();
+        Ok(self.ending)
     }
 
     fn abandon(&mut self) {
         self.abandoned = true;
-    }
-
-    fn read_progress(&mut self) -> bool {
-        let Some(Ok([sent, received])) = self.body.as_ref().map(|body| body.inbox.progress())
-        else {
-            return false;
-        };
-        self.progress.received = self.progress.received.max(received.count());
-        // A packet is announced before it has come as a whole: a kernel that is notified too early finds
-        // nothing, and is not notified again when the other end's report brings nothing new. Who watches from
-        // now on is notified in any case later, too. After that a packet counts when it is found a second time;
-        // another one was then sent by a kernel that has long known that it is to report.
-        let (reads, before) = self.read;
-        self.read = (reads.saturating_add(1), sent);
-        let has_come = !sent.is_packet() || reads == 0 || before == sent;
-        if has_come {
-            self.progress.sent = self.progress.sent.max(sent.count());
-        }
-        !has_come && reads == 1
     }
 }
 
@@ -269,7 +191,7 @@ impl Drop for P2pStream {
             inbox.abandon();
             outbox.abandon();
         }
-        let (close_sent, close_received) = (self.close_sent, self.progress.closed);
+        let (close_sent, close_received) = (self.close_sent, self.ending.closed);
         if gone {
             // Where this side says nothing, the other one takes it for gone, and does the same.
             inbox.spoil();

@@ -115,7 +115,7 @@ fn an_offer_is_kept_until_who_got_it_is_done() {
     assert_ne!(rings.send.offset, next_rings.send.offset);
     assert_ne!(inboxes.peer, next_inboxes.peer);
     assert_eq!(deferred(&caller), 1);
-    assert!(accepted.receive_progress().unwrap().closed, "the listener is notified");
+    assert!(accepted.receive_ending().unwrap().closed, "the listener is notified");
     assert!(accepted.leave());
     drop(accepted);
     assert_eq!((deferred(&caller), deferred(&listener)), (0, 0));
@@ -183,13 +183,13 @@ fn a_deferred_free_receives_some_at_a_time() {
     let (mut deferred_free, other) = deferred_free(&p2p);
     assert!(!deferred_free.is_complete());
     let mut sent = 0;
-    while other.send(Message::Watch, None).is_ok() {
+    while other.send(Message::End, None).is_ok() {
         sent += 1;
     }
     assert!(!deferred_free.is_complete());
     // It has left some of them.
     let mut more = 0;
-    while other.send(Message::Watch, None).is_ok() {
+    while other.send(Message::End, None).is_ok() {
         more += 1;
     }
     assert!(sent > 64 && more <= 64, "{sent} and {more}");
@@ -201,11 +201,11 @@ fn a_deferred_free_receives_some_at_a_time() {
 fn a_close_that_was_not_received_is_sent_again() {
     let p2p = p2p(&gpu());
     let (mut deferred_free, other) = deferred_free(&p2p);
-    while deferred_free.channel.send(Message::Watch, None).is_ok() {}
+    while deferred_free.channel.send(Message::End, None).is_ok() {}
     assert!(!deferred_free.is_complete());
     other.send(Message::Close, None).unwrap();
     assert!(!deferred_free.is_complete(), "the other end has not received it");
-    while matches!(other.receive(), Ok(Received::Message(Message::Watch, _))) {}
+    while matches!(other.receive(), Ok(Received::Message(Message::End, _))) {}
     assert!(deferred_free.is_complete());
     assert!(matches!(other.receive(), Ok(Received::Message(Message::Close, _))));
 }
@@ -264,7 +264,7 @@ fn who_does_not_close_in_order_says_nothing_while_kernels_run() {
             assert!(accepted.leave());
         }
         drop(accepted);
-        assert_eq!(calls.receive_progress().err(), Some(Errno::ECONNRESET));
+        assert_eq!(calls.receive_ending().err(), Some(Errno::ECONNRESET));
         assert!(calls.leave());
         drop(calls);
         assert_eq!((deferred(&caller), deferred(&listener)), (0, 0));
