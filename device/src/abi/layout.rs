@@ -25,7 +25,7 @@ pub const TAIL_AT: usize = 0;
 pub const HEAD_AT: usize = 1;
 /// Where the proxy says what became of the socket.
 pub const STATUS_AT: usize = 2;
-/// Of a p2p stream: where the kernel that owns the inbox says by which poller it watches.
+/// In the inbox of a p2p stream: which poller watches it. The kernel that owns the inbox writes it.
 pub const WATCHER_AT: usize = 3;
 /// Where the socket's descriptor stands, in an inbox that the proxy writes.
 pub const DESCRIPTOR_AT: usize = LIVE_WORDS;
@@ -41,12 +41,13 @@ pub const P2P_INBOX_BYTES: usize = (8 * P2P_INBOX_WORDS).next_power_of_two();
 /// Inboxes of p2p streams begin at multiples of this.
 pub const PAGE_BYTES: usize = 4096;
 
-/// Words of a poller's list of p2p streams, in GPU memory, before its entries ...
+/// Words before the entries of a poller's list of p2p streams, in GPU memory ...
 pub const LIST_HEADER_WORDS: usize = 4;
-/// ... of an entry, aligned to two words ...
+/// ... and words of an entry, which is aligned to two words.
 pub const LIST_ENTRY_WORDS: usize = 4;
 
-/// Bytes of such a list in a net of so many sockets: behind the entries stands where that of each socket is.
+/// Bytes of such a list in a net of so many sockets. Behind the entries, a word for each socket of the net says
+/// where that socket's entry is.
 pub const fn list_bytes(sockets: usize) -> usize {
     8 * (LIST_HEADER_WORDS + (LIST_ENTRY_WORDS + 1) * sockets)
 }

@@ -93,8 +93,8 @@ pub(crate) fn receive(
     let mut found = if waits & position.has(Position::LONG) { OTHER } else { NOTHING };
     let mut ending = Progress(0);
     if p2p & !waits {
-        // What the proxy knows of the end: on its way across PCIe while the units are looked at, and waited for
-        // where there are none.
+        // Whether the proxy has seen the stream end. The word crosses PCIe while the units are looked at; only a
+        // call that finds none waits for it.
         ending = Progress(socket.proxy_inbox().tail().load());
     }
     let (mut units, mut length, mut head) = ([Unit(0); 2], 0, 0);
@@ -115,11 +115,11 @@ pub(crate) fn receive(
             // Bytes of another kind, or an end.
             found = OTHER;
         } else if !waits && !simt::any_lane(short) {
-            // Of a p2p stream the head alone may say that it has failed.
+            // Where a p2p stream has failed, perhaps only its head says so.
             let over = ending.is_over() | (p2p & Progress(head).has_failed());
             found = if simt::any_lane((tail.count() != begin) | over) { OTHER } else { EMPTY };
         } else {
-            // Nothing yet; or units of a packet are on their way.
+            // Nothing has come, or some units of a packet are on their way.
             simt::pause();
         }
     }

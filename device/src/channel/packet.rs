@@ -127,7 +127,7 @@ pub(crate) unsafe fn packet_in(
 ) -> bool {
     let (mut at, mut turns) = (at, 0);
     let begin = u64::from(position);
-    // Counted: the thread's units, several at a time, and so many turns more.
+    // Counted: each turn moves two pairs of units, or is one of `UNIT_TURNS`.
     while at < length {
         let load = |at: u32| match at < length {
             true => inbox.two_units(at as usize / 4),
@@ -176,9 +176,10 @@ pub(super) unsafe fn take_units(inbox: Inbox, to: *mut u8, length: u32) {
     }
 }
 
-/// A thread's part of putting a packet, which begins at `begin`, into the group's own ring, where its sender may
-/// not have put it yet: the same bytes. For who looks at the ring itself, or has no room for all of it. The
-/// thread's units are those from `at` on, each `stride` bytes behind the last. Whether all of them had come.
+/// A thread's part of putting a packet, which begins at `begin`, into the group's own ring. Its sender puts the
+/// same bytes there, but perhaps later. Used where a slice shows the ring, and where a buffer has no room for all
+/// of the packet. The thread takes the units of the eight bytes at `at`, at `at + stride` and so on. False if
+/// some of them did not come.
 ///
 /// # Safety
 /// The group has the receive direction of that ring, and the packet is no longer than the ring.
@@ -212,7 +213,7 @@ pub(super) unsafe fn packet_to_ring(
             byte = simt::opaque_half(byte + 1);
         }
     };
-    // Counted: the thread's units, several at a time, and so many turns more.
+    // Counted: each turn moves two pairs of units, or is one of `UNIT_TURNS`.
     while at < length {
         let load = |at: u32| match at < length {
             true => inbox.two_units(at as usize / 4),

@@ -32,7 +32,7 @@ pub(super) fn receive(net: Net, handle: Handle, least: u32, waits: bool) -> Plan
     let by_ring = !p2p | position.has(Position::BY_RING);
     let mut ending = Progress(0);
     if p2p & !waits {
-        // What the proxy knows of the end: on its way across PCIe meanwhile.
+        // Whether the proxy has seen the stream end. The word crosses PCIe meanwhile.
         ending = Progress(socket.proxy_inbox().tail().load());
     }
     let mut left = if waits { POLLS } else { 1 };
@@ -56,7 +56,8 @@ pub(super) fn receive(net: Net, handle: Handle, least: u32, waits: bool) -> Plan
                 return Plan::packet(begin, available as u32);
             }
             if !by_ring {
-                // Acquire: pairs with the release of whoever stored it: the bytes are in the ring.
+                // This load acquires, and pairs with the release of the store that announced the bytes: they are
+                // in the ring.
                 inbox.both();
             }
             return Plan::ring(ring, begin, available as usize);

@@ -157,7 +157,7 @@ fn check(
             // What a receive left of it is in the ring, by this side's kernel.
             simt::acquire_fence();
         } else if tail.has_failed() && find(net, handle, tail) == 0 {
-            // Of one whose sender has died the rest may never come: it counts if it is whole now.
+            // Its sender has died, and the rest may never come. The packet counts if all of it is here now.
             available = 0;
         } else {
             // Its units are on their way.

@@ -21,7 +21,7 @@ use super::long::receive_long;
 use super::more::receive_more;
 use super::{led, planned};
 
-/// A wait that looks at p2p streams looks at the poller's ring, across PCIe, once in so many turns.
+/// A wait that looks at p2p streams looks at the poller's ring only once in so many turns: the ring lies across PCIe.
 const RING_TURNS: u32 = 4;
 
 /// See [`super::poller`].
@@ -63,7 +63,7 @@ fn ask_to_watch(net: Net, poller: Handle, socket: Handle, events: u64, token: u6
     if watched < 0 {
         return watched;
     }
-    // Of a p2p stream the proxy knows how it ends, and the poller's group looks at the bytes itself.
+    // The proxy reports how a p2p stream ends. The poller's group looks at its bytes itself.
     let listed = list::watch(net, poller, socket, events, token);
     if listed < 0 {
         ask(0);

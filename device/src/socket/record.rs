@@ -46,7 +46,7 @@ pub(super) const UNITS: usize = 12;
 pub(super) const OWNER: usize = 13;
 /// The count behind the packet that was last put into the receive ring by who received it.
 pub(super) const UNPACKED: usize = 14;
-/// Of a poller in its place: where its list of p2p streams begins; 0: it has none.
+/// In a poller's record, the same word: where its list of p2p streams begins; 0: it has none.
 pub(super) const LIST: usize = UNPACKED;
 /// How many calls that do not wait have found nothing.
 pub(super) const EMPTY_LOOKS: usize = 15;

@@ -3,7 +3,8 @@
 //! A script sets a flag before a call that is to wait and another one after it ([`Script::waits`],
 //! [`Script::returned`]); the host has the fault happen and watches the second. Each row is checked
 //! against its bounds, and added to the file that `GPUNET_FAULT_TABLE` names: fault, call, result,
-//! when it is due and when it came in microseconds, test; with tabs between them.
+//! when it is due and when it came in microseconds, test, how many times slower than usual the machine was
+//! when the test began; with tabs between them.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use gpunet_device::{Domain, Errno};
 use gpunet_host::{Launch, Task};
 
 use crate::job::{Finished, Job, Started};
-use crate::limits::{about, deadline};
+use crate::limits::{about, deadline, slowness};
 use crate::memory::Flags;
 use crate::nets::RING;
 use crate::peer;
@@ -91,7 +92,8 @@ impl Row {
         println!("{fault}, {call}: {result} after {elapsed:?}, due after {due:?}");
         let Some(path) = std::env::var_os("GPUNET_FAULT_TABLE") else { return };
         let (due, elapsed) = (due.as_micros(), elapsed.as_micros());
-        let line = format!("{fault}\t{call}\t{result}\t{due}\t{elapsed}\t{test}\n");
+        let slowness = slowness();
+        let line = format!("{fault}\t{call}\t{result}\t{due}\t{elapsed}\t{test}\t{slowness}\n");
         let table = std::fs::OpenOptions::new().create(true).append(true).open(path);
         // In one piece: several programs may write to it.
         let written = table.and_then(|mut table| table.write_all(line.as_bytes()));

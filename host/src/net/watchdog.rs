@@ -12,9 +12,11 @@ use gpunet_device::abi::errno::Errno;
 use super::launches::Launches;
 use crate::proxy::shared::Shared;
 
-/// What a gap between two looks counts for at most: the supervisor may have been stopped itself,
-/// and the proxy threads with it. No heartbeat timeout is so short that one gap fills it.
-const GAP: Duration = Duration::from_millis(20);
+/// How many gaps between two looks it takes at least until a thread counts as hanging. The supervisor
+/// may have been stopped itself and the proxy threads with it, so a single gap proves nothing, however
+/// long it was. More than a few would let a busy machine, where the supervisor rarely has its turn,
+/// overlook a thread that hangs.
+const GAPS: u32 = 4;
 
 /// The heartbeats of a net as the supervisor has seen them.
 pub(super) struct Watchdog {
@@ -49,7 +51,7 @@ impl Watchdog {
     /// Looks at all heartbeats, while kernels run; ends the waits of all kernels if a thread
     /// hangs. Whether one does.
     pub(super) fn check(&mut self, shared: &Shared, launches: &Launches) -> bool {
-        let gap = self.looked_at.elapsed().min(GAP);
+        let gap = self.looked_at.elapsed();
         self.looked_at = Instant::now();
         let beat = |thread| shared.memory.last_beat(thread);
         let hangs = self.check_beats(gap, &beat);
@@ -62,6 +64,7 @@ impl Watchdog {
     }
 
     fn check_beats(&mut self, gap: Duration, beat: &dyn Fn(usize) -> u64) -> bool {
+        let gap = gap.min(self.heartbeat_timeout / GAPS);
         for (thread, seen) in self.threads.iter_mut().enumerate() {
             let beat = beat(thread);
             if beat != seen.beat {
@@ -118,15 +121,19 @@ mod tests {
     }
 
     #[test]
-    fn one_gap_is_no_timeout() {
+    fn a_few_long_gaps_are_a_timeout_and_one_is_none() {
         let threads = vec![Seen::default()];
         let mut watchdog = Watchdog {
             threads,
             looked_at: Instant::now(),
             heartbeat_timeout: SHORTEST_HEARTBEAT_TIMEOUT,
         };
-        assert!(!watchdog.check_beats(GAP, &|_| 1));
-        // The supervisor looks twice after a stop, before the thread has had its turn.
-        assert!(!watchdog.check_beats(GAP, &|_| 1) && !watchdog.check_beats(GAP, &|_| 1));
+        let mut look = || watchdog.check_beats(100 * SHORTEST_HEARTBEAT_TIMEOUT, &|_| 1);
+        // The first one sees a new beat. The supervisor may look twice after a stop, before the thread
+        // has had its turn.
+        for _ in 0..GAPS {
+            assert!(!look());
+        }
+        assert!(look());
     }
 }

@@ -15,7 +15,8 @@ use crate::context::Context;
 use crate::report::Outcome;
 use crate::suites::{self, Run};
 
-/// A call may end later than promised by this, or by a fifth of the time if that is more.
+/// A call may end later than promised by this, or by a fifth of the time if that is more; so many times as much
+/// as the machine was slower than usual when the test began.
 const SLACK: Duration = Duration::from_millis(50);
 
 /// The machine may be busy with something else, but not each time.
@@ -53,20 +54,22 @@ struct Row {
     key: Key,
     due: Duration,
     elapsed: Duration,
+    slowness: u32,
 }
 
 impl Row {
     /// As `host/e2e/src/faults.rs` writes it.
     fn parse(line: &str) -> Option<Self> {
         let fields: Vec<_> = line.split('\t').collect();
-        let [fault, call, result, due, elapsed, test] = fields[..] else { return None };
+        let [fault, call, result, due, elapsed, test, slowness] = fields[..] else { return None };
         let microseconds = |text: &str| text.parse().ok().map(Duration::from_micros);
         let key = [fault, call, result, test].map(str::to_owned);
-        Some(Self { key, due: microseconds(due)?, elapsed: microseconds(elapsed)? })
+        let (due, elapsed) = (microseconds(due)?, microseconds(elapsed)?);
+        Some(Self { key, due, elapsed, slowness: slowness.parse().ok()? })
     }
 
     fn is_late(&self) -> bool {
-        self.elapsed > self.due + SLACK.max(self.due / 5)
+        self.elapsed > self.due + SLACK.max(self.due / 5) * self.slowness
     }
 
     /// The program and the filter that run its test: `nets::a` is one of the suite, `fault: a` has a program.
@@ -97,9 +100,10 @@ pub(crate) fn check(context: &Context) -> Result<Outcome> {
     if rows.len() < LEAST_ROWS {
         outcome.failed.push(format!("only {} rows of the table were written", rows.len()));
     }
-    let line = |Row { key: [fault, call, result, _], due, elapsed }: &Row| {
+    let line = |Row { key: [fault, call, result, _], due, elapsed, slowness }: &Row| {
+        let on = if *slowness > 1 { format!(", {slowness} times slower") } else { String::new() };
         format!(
-            "{fault}, {call}: {result} after {elapsed:?}, due after {due:?}, {ATTEMPTS} times late"
+            "{fault}, {call}: {result} after {elapsed:?}, due after {due:?}, {ATTEMPTS} times late{on}"
         )
     };
     outcome.failed.extend(late.values().map(line));
@@ -170,8 +174,8 @@ mod tests {
     use super::*;
 
     fn row(due: u64, elapsed: u64, test: &str) -> Row {
-        let line = format!("reset\tgrecv\tECONNRESET\t{}\t{}\t{test}", due * 1000, elapsed * 1000);
-        Row::parse(&line).unwrap()
+        let (due, elapsed) = (due * 1000, elapsed * 1000);
+        Row::parse(&format!("reset\tgrecv\tECONNRESET\t{due}\t{elapsed}\t{test}\t1")).unwrap()
     }
 
     #[test]
@@ -179,7 +183,9 @@ mod tests {
         assert!(!row(0, 50, "t").is_late() && row(0, 51, "t").is_late());
         assert!(!row(100, 150, "t").is_late() && row(100, 151, "t").is_late());
         assert!(!row(1000, 1200, "t").is_late() && row(1000, 1201, "t").is_late());
-        assert_eq!(Row::parse("reset\tgrecv\tECONNRESET\t0\tsoon\tt"), None);
+        let on_a_slow_machine = |elapsed| Row { slowness: 4, ..row(0, elapsed, "t") };
+        assert!(!on_a_slow_machine(200).is_late() && on_a_slow_machine(201).is_late());
+        assert_eq!(Row::parse("reset\tgrecv\tECONNRESET\t0\tsoon\tt\t1"), None);
         assert_eq!(Row::parse("reset\tgrecv"), None);
     }
 

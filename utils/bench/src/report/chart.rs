@@ -67,6 +67,17 @@ pub(super) fn number(value: f64) -> String {
     }
 }
 
+/// A power of ten beside its line: short, since there is little room.
+fn tick(value: f64) -> String {
+    match value {
+        v if v >= 1e9 => format!("{v:.0e}"),
+        v if v >= 1e6 => format!("{} M", v / 1e6),
+        v if v >= 1e3 => format!("{} k", v / 1e3),
+        v if v >= 1.0 => format!("{v}"),
+        v => number(v),
+    }
+}
+
 /// The powers of ten around some figures.
 fn decades(figures: impl Iterator<Item = f64>) -> Option<(i32, i32)> {
     let positive = figures.filter(|figure| figure.is_finite() && *figure > 0.0);
@@ -101,7 +112,7 @@ impl Lines {
                 WIDTH - RIGHT,
                 LEFT - 6.0,
                 at + 4.0,
-                if value >= 1.0 { format!("{value}") } else { number(value) },
+                tick(value),
             );
         }
         for (place, name) in self.places.iter().enumerate() {
@@ -253,6 +264,13 @@ mod tests {
         // 1 us is the lowest of two decades, 50 us lies 0.85 of the way up.
         assert!(svg.contains(r#"d="M224.0 312.0L544.0 60.6""#), "{svg}");
         assert!(svg.contains("50.00 us [40.00 70.00]"));
+    }
+
+    #[test]
+    fn a_tick_has_room_beside_its_line() {
+        let shown = [1e-4, 0.1, 10.0, 1e5, 1e8, 1e12].map(tick);
+        assert_eq!(shown, ["0.0001", "0.10", "10", "100 k", "100 M", "1e12"]);
+        assert!((-4..300).all(|decade| tick(10_f64.powi(decade)).len() <= 6));
     }
 
     #[test]
