@@ -71,6 +71,8 @@ pub(crate) enum Message {
         /// Where to.
         to: mpsc::Sender<Result<Released, Errno>>,
     },
+    /// Another shard finds no slot or no memory for a socket: let one go that is closed and makes no progress.
+    MakeRoom,
     /// Describe every socket.
     Dump(mpsc::Sender<Vec<SocketState>>),
     /// Panic, to show what happens then.
