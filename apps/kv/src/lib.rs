@@ -21,6 +21,8 @@
 extern crate std;
 
 mod command;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod glob;
 mod kv;
 mod number;
