@@ -38,7 +38,7 @@ pub fn request(mut bytes: Vec<u8>) {
     let Some(parts) = bytes.pop().filter(|_| !bytes.is_empty()) else { return };
     // SAFETY: own bytes, which outlive what is done with them.
     let input = unsafe { SharedBuf::from_raw(bytes.as_mut_ptr(), bytes.len()) };
-    let begin = || Progress { done: 0, at: 0 };
+    let begin = || Progress::NONE;
     let whole = see(input, &mut begin());
     if let Some((kind, length, arguments)) = &whole {
         assert!(*length <= input.len() && (*kind == 2 || *length > 0));

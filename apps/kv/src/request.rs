@@ -135,6 +135,11 @@ pub(crate) struct Progress {
     at: u32,
 }
 
+impl Progress {
+    /// Not at all.
+    pub(crate) const NONE: Self = Self { done: 0, at: 0 };
+}
+
 /// A request that most are: an array of one to three arguments with short headers, all of which is there.
 pub(crate) struct Short {
     /// The command, as [`keyword`] has it.
@@ -256,7 +261,7 @@ pub(crate) fn parse(input: SharedBuf, progress: &mut Progress) -> Parsed {
         }
         index += 1;
     }
-    *progress = Progress { done: 0, at: 0 };
+    *progress = Progress::NONE;
     request.length = at;
     Parsed::Request(request)
 }

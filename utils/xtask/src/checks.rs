@@ -20,7 +20,7 @@ use crate::context::{Built, Context, PROFILE, Scope};
 use crate::report::{Outcome, Step};
 use crate::suites::{self, AT_ONCE, Run};
 use crate::{
-    aarch64, book, cuda_cpp, deny, faults, install, libtest, licences, links, local, oldest,
+    aarch64, book, cuda_cpp, deny, faults, fuzz, install, libtest, licences, links, local, oldest,
     packages, ptx, rdma, rules, shell, vm, wheel,
 };
 
@@ -72,6 +72,7 @@ pub(crate) const RELEASE: &[Step] = &[
     Step::new("p2p streams, all suites", local::check).takes_long(),
     Step::new("models, more states", models).takes_long(),
     Step::new("simulation, more seeds", simulation).takes_long(),
+    Step::new("fuzzers", fuzz::check).takes_long(),
     Step::new("RDMA device", rdma::check).takes_long(),
 ];
 

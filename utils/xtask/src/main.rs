@@ -28,6 +28,7 @@ mod deny;
 mod dist;
 mod faults;
 mod footprint;
+mod fuzz;
 mod glossary;
 mod install;
 mod languages;

@@ -57,7 +57,7 @@ fn what_is_read_as_short_is_what_it_is() {
         }
         // SAFETY: the test's own bytes, which outlive what it does with them.
         let input = unsafe { SharedBuf::from_raw(bytes.as_mut_ptr(), bytes.len()) };
-        let parsed = parse(input, &mut Progress { done: 0, at: 0 });
+        let parsed = parse(input, &mut { Progress::NONE });
         let Some(short) = parse_short(input) else {
             // Nothing that is asked for often goes the long way.
             let usual = bytes.starts_with(b"*1\r\n$4\r\nPING\r\n");
