@@ -6,9 +6,9 @@
 
 #![allow(unsafe_code, reason = "makes words and slices from the regions' addresses")]
 
-#[cfg(test)]
-pub(crate) mod combining;
 mod host_control;
+#[cfg(test)]
+pub(crate) mod model;
 mod placement;
 mod seen;
 mod slice;
@@ -104,34 +104,6 @@ impl Memory {
         &self.layout
     }
 
-    /// Has a model know a ring.
-    #[cfg(all(test, feature = "loom"))]
-    pub(crate) fn model_knows_ring(&self, ring: &RingLocation) {
-        use gpunet_device::abi::model;
-        let [(address, length), _] = self.slice(ring, 0, ring.capacity as usize).pieces();
-        model::knows_words(address.cast(), length / 8);
-        model::knows_bytes(address, length);
-    }
-
-    /// Has a model know all words there are.
-    #[cfg(all(test, feature = "loom"))]
-    pub(crate) fn known_to_the_model(&self) {
-        use gpunet_device::abi::model;
-        model::knows_words(self.gpu_control.as_ptr().cast(), self.layout.gpu_control_words());
-        // One stop word and one heartbeat, and all from the first record on.
-        // The emulated GPU finds them where the CPU does.
-        let host_control: *mut u64 = self.host_control.device_ptr().cast();
-        let first = self.layout.inbox(0);
-        for at in [self.layout.stop(0), self.layout.heartbeat(0)] {
-            model::knows_words(host_control.wrapping_add(at), 1);
-        }
-        model::knows_words(
-            host_control.wrapping_add(first),
-            self.layout.host_control_words() - first,
-        );
-        model::knows_words(self.records.device_ptr().cast(), self.layout.records_words());
-    }
-
     /// Addresses on the GPU and sizes of the GPU's control block, the host's, rings and records.
     pub(crate) fn regions(&self) -> [(*mut u8, usize); 4] {
         [
@@ -208,13 +180,6 @@ impl Memory {
     pub(crate) fn receive_head(&self, socket: usize) -> Word {
         // SAFETY: as send_tail.
         unsafe { Word::at(self.gpu_control_word(self.layout.receive_head(socket))) }
-    }
-
-    /// Written by the GPU: the number of the request in a slot.
-    #[cfg(test)]
-    pub(crate) fn request_sequence(&self, slot: usize) -> Word {
-        // SAFETY: as send_tail.
-        unsafe { Word::at(self.gpu_control_word(self.layout.request_sequence(slot))) }
     }
 
     /// Written by the GPU: the request in a slot.

@@ -16,7 +16,7 @@ use gpunet_device::abi::layout::Layout;
 use gpunet_device::abi::word::{self, Word};
 
 #[cfg(test)]
-use super::combining;
+use super::model;
 use super::placement::{
     ControlMemory, ControlMemoryRefused, ControlMemoryReport, mapped_if_wanted,
 };
@@ -80,13 +80,6 @@ impl HostControl {
             report: ControlMemoryReport { mapped_by: Some(mapping.backend().to_string()), why },
             held: Held::Gpu(Box::new(mapping)),
         })
-    }
-
-    /// In memory of the emulated GPU whose stores are combined, as far as the proxy knows.
-    #[cfg(test)]
-    pub(crate) fn combining(gpu: &Gpu, layout: &Layout) -> Self {
-        let control = Self::new(gpu, layout, ControlMemory::Gpu).expect("the emulated GPU maps");
-        Self { caching: Caching::WriteCombining, ..control }
     }
 
     /// Where kernels find it.
@@ -173,7 +166,7 @@ impl ControlWord {
     /// or flush.
     pub(crate) fn store(self, value: u64) {
         #[cfg(test)]
-        if self.caching == Caching::WriteCombining && combining::keeps(self.word, value) {
+        if self.caching == Caching::WriteCombining && model::keeps(self.word, value) {
             return;
         }
         self.word.store(value);
@@ -188,12 +181,6 @@ impl ControlWord {
         store_fence(self.caching);
         self.store(value);
         store_fence(self.caching);
-    }
-
-    /// What a kernel sees there.
-    #[cfg(test)]
-    pub(crate) fn seen(self) -> u64 {
-        self.word.load_acquire()
     }
 }
 
@@ -217,21 +204,13 @@ impl<const N: usize> ControlArray<N> {
     }
 }
 
-#[cfg(test)]
-impl<const N: usize> ControlArray<N> {
-    /// What a kernel sees there.
-    pub(crate) fn seen(&self) -> [u64; N] {
-        std::array::from_fn(|index| self.get(index).seen())
-    }
-}
-
 /// What was stored before leaves the processor before what is stored after it.
 #[inline(always)]
 fn store_fence(caching: Caching) {
     caching.store_fence();
     #[cfg(test)]
     if caching == Caching::WriteCombining {
-        combining::fenced();
+        model::fenced();
     }
 }
 
@@ -241,6 +220,29 @@ mod tests {
 
     use super::*;
     use crate::gpu::{EmulatedOptions, GpuChoice};
+
+    impl ControlWord {
+        /// What a kernel sees there.
+        pub(crate) fn seen(self) -> u64 {
+            self.word.load_acquire()
+        }
+    }
+
+    impl HostControl {
+        /// In memory of the emulated GPU whose stores are combined, as far as the proxy knows.
+        pub(crate) fn combining(gpu: &Gpu, layout: &Layout) -> Self {
+            let control =
+                Self::new(gpu, layout, ControlMemory::Gpu).expect("the emulated GPU maps");
+            Self { caching: Caching::WriteCombining, ..control }
+        }
+    }
+
+    impl<const N: usize> ControlArray<N> {
+        /// What a kernel sees there.
+        pub(crate) fn seen(&self) -> [u64; N] {
+            std::array::from_fn(|index| self.get(index).seen())
+        }
+    }
 
     const LAYOUT: Layout = Layout { shards: 2, socket_slots: 3, request_slots: 4 };
 

@@ -203,19 +203,25 @@ impl Schedule {
         self.heads.scan_all_next();
         self.off_epoll.extend(self.busy.handles());
     }
+}
 
-    /// The lengths of all lists.
-    #[cfg(test)]
-    pub(super) fn lengths(&self) -> [usize; 8] {
-        [
-            self.busy.handles().len(),
-            self.sending.len(),
-            self.news.len(),
-            self.ending.len(),
-            self.writing.len(),
-            self.off_epoll.len(),
-            self.timers.len(),
-            self.heads.awaited(),
-        ]
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Schedule {
+        /// The lengths of all lists.
+        pub(crate) fn lengths(&self) -> [usize; 8] {
+            [
+                self.busy.handles().len(),
+                self.sending.len(),
+                self.news.len(),
+                self.ending.len(),
+                self.writing.len(),
+                self.off_epoll.len(),
+                self.timers.len(),
+                self.heads.awaited(),
+            ]
+        }
     }
 }

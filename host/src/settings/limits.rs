@@ -173,11 +173,6 @@ impl Quota {
         let given = |used: u64| Some(used.saturating_sub(number));
         let _ = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, given);
     }
-
-    #[cfg(test)]
-    pub(crate) fn used(&self) -> u64 {
-        self.used.load(Ordering::Relaxed)
-    }
 }
 
 impl Clone for Quota {
@@ -272,6 +267,12 @@ impl Bucket {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Quota {
+        pub(crate) fn used(&self) -> u64 {
+            self.used.load(Ordering::Relaxed)
+        }
+    }
 
     const MS: u64 = 1_000_000;
 

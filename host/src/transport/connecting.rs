@@ -7,8 +7,6 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-#[cfg(test)]
-use std::time::Duration;
 
 use gpunet_device::SocketAddr;
 use gpunet_device::abi::errno::Errno;
@@ -79,20 +77,6 @@ impl Connecting {
             Ok(()) => Ok(this),
             Err(errno) => Err((errno, Box::new(this.socket))),
         }
-    }
-
-    /// One whose system socket has begun to connect.
-    #[cfg(test)]
-    pub(super) fn begun(socket: Unconnected, peer: &SocketAddr) -> Self {
-        let (candidates, attempt, region) = (VecDeque::new(), Attempt::System, RingRegion::Host);
-        let (peer, timeout, descriptor_changed, was_full) = (*peer, None, false, false);
-        Self { socket, peer, candidates, attempt, region, timeout, descriptor_changed, was_full }
-    }
-
-    #[cfg(test)]
-    pub(super) fn has_waited(&mut self, time: Duration) {
-        let Attempt::Other { connector, .. } = &mut self.attempt else { panic!("it tries p2p") };
-        connector.has_waited(time);
     }
 
     fn prepare_next(&mut self) -> Result<(), Errno> {
@@ -276,6 +260,38 @@ impl Connecting {
         match &self.timeout {
             Some(timeout) => Some(timeout.as_fd()),
             None => self.now().descriptor(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    impl Connecting {
+        /// One whose system socket has begun to connect.
+        pub(crate) fn begun(socket: Unconnected, peer: &SocketAddr) -> Self {
+            let (candidates, attempt, region) =
+                (VecDeque::new(), Attempt::System, RingRegion::Host);
+            let (peer, timeout, descriptor_changed, was_full) = (*peer, None, false, false);
+            Self {
+                socket,
+                peer,
+                candidates,
+                attempt,
+                region,
+                timeout,
+                descriptor_changed,
+                was_full,
+            }
+        }
+
+        pub(crate) fn has_waited(&mut self, time: Duration) {
+            let Attempt::Other { connector, .. } = &mut self.attempt else {
+                panic!("it tries p2p")
+            };
+            connector.has_waited(time);
         }
     }
 }

@@ -302,18 +302,23 @@ impl Socket for Endpoint {
 }
 
 #[cfg(test)]
-impl Endpoint {
-    /// A socket of a test's own that has begun to connect.
-    pub(crate) fn connecting(system: Box<dyn SystemSocket>) -> Self {
-        let available = std::sync::Arc::clone(&super::Transports::default().available);
-        let (choice, domain) = (TransportChoice::Tcp, gpunet_device::Domain::V4);
-        let socket = Unconnected::with_system(available, choice, domain, system);
-        State::Connecting(Box::new(Connecting::begun(socket, &SocketAddr::NONE))).into()
-    }
+mod tests {
+    use super::super::Transports;
+    use super::*;
 
-    /// As if it had waited so long for room in a p2p listener's queue.
-    pub(super) fn has_waited(&mut self, time: std::time::Duration) {
-        let State::Connecting(connecting) = &mut self.state else { panic!("it connects") };
-        connecting.has_waited(time);
+    impl Endpoint {
+        /// A socket of a test's own that has begun to connect.
+        pub(crate) fn connecting(system: Box<dyn SystemSocket>) -> Self {
+            let available = std::sync::Arc::clone(&Transports::default().available);
+            let (choice, domain) = (TransportChoice::Tcp, gpunet_device::Domain::V4);
+            let socket = Unconnected::with_system(available, choice, domain, system);
+            State::Connecting(Box::new(Connecting::begun(socket, &SocketAddr::NONE))).into()
+        }
+
+        /// As if it had waited so long for room in a p2p listener's queue.
+        pub(crate) fn has_waited(&mut self, time: std::time::Duration) {
+            let State::Connecting(connecting) = &mut self.state else { panic!("it connects") };
+            connecting.has_waited(time);
+        }
     }
 }

@@ -159,24 +159,10 @@ impl Transports {
         self.available.providers.iter().for_each(|provider| provider.tidy());
     }
 
-    /// Streams that are closed at one end alone, and bytes of their memory that are not free.
-    #[cfg(test)]
-    pub(crate) fn left_behind(&self) -> (usize, u64) {
-        let left = self.available.providers.iter().map(|provider| provider.left_behind());
-        left.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
-    }
-
     /// A new socket for a domain.
     pub(crate) fn make(&self, domain: Domain) -> Result<Endpoint, Errno> {
         let socket = Unconnected::new(Arc::clone(&self.available), self.choice, domain)?;
         Ok(socket.into())
-    }
-}
-
-#[cfg(test)]
-impl Default for Transports {
-    fn default() -> Self {
-        Self::new(TransportChoice::Auto, &linux::Linux, Vec::new())
     }
 }
 

@@ -167,20 +167,6 @@ impl Arenas {
         *lock(&self.budget) += unused_bytes;
     }
 
-    /// Bytes of its own that streams have.
-    #[cfg(test)]
-    pub(crate) fn used_bytes(&self) -> u64 {
-        let own = lock(&self.own);
-        let used = |chunk: &Chunk| chunk.arena.len() as u64 - lock(&chunk.free).free_bytes();
-        own.values().flatten().map(|chunk| used(&chunk.it)).sum()
-    }
-
-    /// Bytes that new ones of its own may take.
-    #[cfg(test)]
-    pub(crate) fn free_bytes(&self) -> u64 {
-        *lock(&self.budget)
-    }
-
     /// An inbox for streams from a peer; ENOBUFS when the net's memory for them is used up.
     pub(crate) fn inbox(&self, peer: Process, ring: u32, base: u64) -> Result<Inbox, Errno> {
         let capacity = ring_capacity(ring);
@@ -299,6 +285,20 @@ mod tests {
     use super::super::super::linux::Linux;
     use super::*;
     use crate::gpu::{EmulatedOptions, GpuChoice};
+
+    impl Arenas {
+        /// Bytes of its own that streams have.
+        pub(crate) fn used_bytes(&self) -> u64 {
+            let own = lock(&self.own);
+            let used = |chunk: &Chunk| chunk.arena.len() as u64 - lock(&chunk.free).free_bytes();
+            own.values().flatten().map(|chunk| used(&chunk.it)).sum()
+        }
+
+        /// Bytes that new ones of its own may take.
+        pub(crate) fn free_bytes(&self) -> u64 {
+            *lock(&self.budget)
+        }
+    }
 
     #[test]
     fn memory_of_closed_streams_rests_and_goes_although_a_kernel_runs() {

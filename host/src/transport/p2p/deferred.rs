@@ -139,9 +139,15 @@ impl DeferredFrees {
         }
         Some(free)
     }
+}
 
-    #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
-        self.entries.len()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl DeferredFrees {
+        pub(crate) fn len(&self) -> usize {
+            self.entries.len()
+        }
     }
 }
