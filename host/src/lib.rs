@@ -26,6 +26,7 @@ mod sentence;
 
 mod error;
 pub mod gpu;
+mod lock;
 mod memory;
 pub mod net;
 mod pool;

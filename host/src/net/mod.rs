@@ -32,7 +32,7 @@ mod task;
 mod watchdog;
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -49,6 +49,7 @@ pub use task::Task;
 
 use crate::error::{DownError, SocketError};
 use crate::gpu::{DeviceMemory, Gpu};
+use crate::lock::lock;
 use crate::proxy::control::Control;
 use crate::proxy::message::Message;
 use crate::proxy::shared::Shared;
@@ -72,7 +73,7 @@ pub struct Net {
     gpu: Gpu,
     shared: Arc<Shared>,
     control: Arc<Control>,
-    launches: Arc<Launches>,
+    launches: Arc<Mutex<Launches>>,
     faults: Arc<Faults>,
     counters: Vec<Arc<Counters>>,
     threads: Vec<JoinHandle<()>>,
@@ -164,7 +165,7 @@ impl Net {
         if self.check_process().is_err() {
             return;
         }
-        for launch in &self.launches.lock().launches {
+        for launch in &lock(&self.launches).launches {
             launch.stop(Errno::ECANCELED);
         }
     }
@@ -179,7 +180,7 @@ impl Drop for Net {
             return;
         }
         self.abort();
-        let launches = self.launches.lock().launches.clone();
+        let launches = lock(&self.launches).launches.clone();
         // Without the lock: a lease is closed once nobody puts anything on its stream.
         launches.iter().for_each(|launch| launch.close());
         // What was put there meanwhile.
@@ -189,11 +190,10 @@ impl Drop for Net {
         }
         let deadline = Instant::now() + STOP;
         // Queues without work are launches, too.
-        while !self.launches.lock().taken.is_empty() && Instant::now() < deadline {
+        while !lock(&self.launches).taken.is_empty() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_micros(200));
         }
-        let stuck: Vec<_> = self.launches.lock().launches.drain(..).collect();
-        #[cfg(feature = "fault-injection")]
+        let stuck: Vec<_> = lock(&self.launches).launches.drain(..).collect();
         self.control.stuck.fetch_add(stuck.len() as u32, Ordering::Relaxed);
         for launch in &stuck {
             // On CUDA a kernel ends by itself alone; its memory is kept until it does.
@@ -225,7 +225,6 @@ impl Drop for Net {
                 let _ = thread.join();
             } else {
                 // It hangs in a call of the system. What it uses lives as long as it does.
-                #[cfg(feature = "fault-injection")]
                 self.control.stuck.fetch_add(1, Ordering::Relaxed);
                 let name = thread.thread().name().unwrap_or_default();
                 tracing::error!(name, "a thread did not end with its net, and is left behind");
@@ -234,9 +233,7 @@ impl Drop for Net {
         self.faults.finish();
         if let Some(printing) = self.printing.take() {
             let queued = self.statistics().printed;
-            let printer = self.shared.printer.lock().unwrap_or_else(PoisonError::into_inner);
-            let queue = printer.clone();
-            drop(printer);
+            let queue = lock(&self.shared.printer).clone();
             printing.finish(&queue, queued);
         }
     }

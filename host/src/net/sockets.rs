@@ -11,6 +11,7 @@ use gpunet_device::{Handle, SocketAddr};
 
 use super::{ANSWER, Net};
 use crate::error::{DownError, GpuError, SocketError};
+use crate::lock::lock;
 use crate::pool::Account;
 use crate::proxy::entry::{Entry, Owner, Wishes};
 use crate::proxy::message::{Message, Released};
@@ -165,7 +166,7 @@ impl Net {
         match self.gpu.lost() {
             // Of another net's kernel, perhaps, before the supervisor has looked.
             Some(cause) => Err(GpuError::ContextLost { cause }.into()),
-            None if self.launches.lock().faulted => Err(DownError::Faulted),
+            None if lock(&self.launches).faulted => Err(DownError::Faulted),
             None => Ok(()),
         }
     }

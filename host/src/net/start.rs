@@ -12,15 +12,13 @@ use rustix::event::{EventfdFlags, eventfd};
 use super::Net;
 use super::builder::Printer;
 use super::faults::{Faults, OnFault};
-use super::launches::Launches;
 use super::printing::{self, Line, Printing};
 use super::supervisor::Supervisor;
 use crate::error::{MemoryError, NetError};
 use crate::gpu::Gpu;
 use crate::memory::{ControlMemory, HostControl, Memory};
 use crate::pool::Pool;
-use crate::proxy::control::Control;
-use crate::proxy::draining::Drain;
+use crate::proxy::drain::Drain;
 use crate::proxy::message::Message;
 use crate::proxy::running::RunningLaunches;
 use crate::proxy::shard::Shard;
@@ -136,8 +134,8 @@ impl Net {
                 printer: Mutex::new(print),
                 on_free: |_| {},
             }),
-            control: Arc::new(Control::default()),
-            launches: Arc::new(Launches::default()),
+            control: Arc::default(),
+            launches: Arc::default(),
             faults: Arc::new(Faults::new(plan.on_fault)),
             counters: Vec::new(),
             threads: Vec::new(),

@@ -22,6 +22,7 @@ use super::sockets::Sockets;
 use super::stream::StreamPhase;
 use super::visit::Visit;
 use super::watchers::Watch;
+use crate::lock::lock;
 use crate::pool::Account;
 use crate::settings::config::MAX_BACKLOG;
 use crate::transport::{Direction, Endpoint, Socket as _};
@@ -362,7 +363,7 @@ fn print(context: &Context, request: &Request) -> Answer {
     }
     let bytes: Vec<u8> = (0..length).map(|at| request.text_byte(at)).collect();
     let text = String::from_utf8_lossy(&bytes).into_owned();
-    let printer = context.shared.printer.lock().unwrap_or_else(|poison| poison.into_inner());
+    let printer = lock(&context.shared.printer);
     match printer.try_send((request.launch(), text)) {
         Ok(()) => context.counters.printed.add(1),
         // Nothing waits for a slow terminal.

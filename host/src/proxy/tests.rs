@@ -14,7 +14,7 @@ use gpunet_device::abi::message::{Reply, Request};
 
 use super::closing::{Closer, Closing};
 use super::counted::Counted;
-use super::draining::Drain;
+use super::drain::Drain;
 use super::entry::{Entry, Owner, Wishes};
 use super::notices::Notices;
 use super::pump::{Most, Turn};

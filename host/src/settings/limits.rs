@@ -7,9 +7,10 @@
 //! Why it is so: decision 14 of docs/explanation/decisions.md.
 
 use std::collections::VecDeque;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
+use crate::lock::lock;
 use crate::transport::Direction;
 
 /// A bucket of tokens holds what a net may move in so small a part of a second ...
@@ -44,7 +45,7 @@ impl Limits {
     /// Time has come to `now_ns`, for a proxy thread of whose sockets one waits for it, or none.
     pub(crate) fn refill(&self, now_ns: u64, thread: usize, waits: bool) {
         if let Some(rate) = &self.rate {
-            let mut bucket = rate.lock();
+            let mut bucket = lock(&rate.0);
             bucket.refill(now_ns);
             bucket.line_up(thread, waits);
         }
@@ -67,7 +68,7 @@ impl Limits {
                 some => some,
             },
         };
-        let granted = self.rate.as_ref().map_or(fly, |rate| rate.lock().acquire(thread, fly));
+        let granted = self.rate.as_ref().map_or(fly, |rate| lock(&rate.0).acquire(thread, fly));
         self.land(direction, fly - granted);
         if granted == 0 { Grant::Nobody } else { Grant::Bytes(granted) }
     }
@@ -75,7 +76,7 @@ impl Limits {
     /// So many bytes that were granted have not moved.
     pub(crate) fn release(&self, direction: Direction, unused: u64) {
         if let Some(rate) = &self.rate {
-            rate.lock().release(unused);
+            lock(&rate.0).release(unused);
         }
         self.land(direction, unused);
     }
@@ -189,15 +190,11 @@ impl Rate {
     pub(crate) fn new(bytes_per_second: u64) -> Self {
         Self(Mutex::new(Bucket::new(bytes_per_second)))
     }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Bucket> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Clone for Rate {
     fn clone(&self) -> Self {
-        Self::new(self.lock().rate)
+        Self::new(lock(&self.0).rate)
     }
 }
 

@@ -26,7 +26,7 @@ use crate::gpu::emulated::stage::{Stage, SteppedGpu};
 use crate::memory::{ControlMemory, HostControl, Memory};
 use crate::pool::Pool;
 use crate::proxy::control::Control;
-use crate::proxy::draining::Drain;
+use crate::proxy::drain::Drain;
 use crate::proxy::rounds::{Next, Rounds};
 use crate::proxy::running::RunningLaunches;
 use crate::proxy::shard::Shard;

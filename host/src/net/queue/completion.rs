@@ -1,6 +1,6 @@
 //! How operations went: a status word of each, which the program polls and waits for.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use gpunet_device::Errno;
@@ -10,6 +10,7 @@ use gpunet_device::planted::{Bug, planted};
 
 use crate::error::{MemoryError, StreamLimit, WaitError};
 use crate::gpu::{Gpu, HostMemory};
+use crate::lock::lock;
 use crate::net::Task;
 use crate::net::state::LaunchState;
 
@@ -39,13 +40,9 @@ impl Statuses {
         Ok(Arc::new(Self { memory, count, slots: Mutex::new(slots) }))
     }
 
-    fn slots(&self) -> MutexGuard<'_, Slots> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Words for so many operations, all 0.
     pub(super) fn take(self: &Arc<Self>, count: usize) -> Result<StatusSlots, StreamLimit> {
-        let mut slots = self.slots();
+        let mut slots = lock(&self.slots);
         let Slots { free, abandoned } = &mut *slots;
         if free.len() < count {
             abandoned.retain(|slot| {
@@ -167,7 +164,7 @@ impl Drop for StatusSlots {
         if !self.statuses.memory.is_own() {
             return;
         }
-        let mut slots = self.statuses.slots();
+        let mut slots = lock(&self.statuses.slots);
         match self.state {
             PostState::Unposted => slots.free.append(&mut self.slots),
             PostState::Posted => slots.abandoned.append(&mut self.slots),

@@ -1,6 +1,6 @@
 //! What runs more than once: graphs of kernels and operations, and operations that kernels run themselves.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use gpunet_device::kernel::{KernelArgs, LaunchArg, LaunchArgs, Launching, Memory};
@@ -11,6 +11,7 @@ use super::completion::{StatusSlots, Statuses};
 use super::{Batch, StreamQueue};
 use crate::error::{MemoryError, StreamError, WaitError};
 use crate::gpu::{DeviceMemory, LoadedImage, StreamGraph, StreamKernel};
+use crate::lock::lock;
 use crate::net::state::LaunchState;
 use crate::net::{RawArguments, Shape, Task};
 
@@ -140,7 +141,7 @@ impl Graph<'_> {
     pub fn launch(&self) -> Result<u32, StreamError> {
         self.queue.stream.gpu().check_process()?;
         // Numbered in the order of the stream, whichever threads launch it.
-        let mut launches = self.launches.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut launches = lock(&self.launches);
         self.queue.launch.put_on_stream(|| self.graph.launch())?;
         *launches = launches.wrapping_add(1);
         Ok(*launches)
@@ -177,7 +178,7 @@ impl Graph<'_> {
     /// The number of the last launch, 0 before the first.
     #[must_use]
     pub fn last_launch(&self) -> u32 {
-        *self.launches.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.launches)
     }
 
     /// How often each operation has run, and how it went the last time.

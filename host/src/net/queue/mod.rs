@@ -19,7 +19,7 @@ mod batch;
 mod completion;
 mod graph;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gpunet_device::kernel::{KernelArgs, LaunchArgs, Memory};
@@ -37,6 +37,7 @@ use super::state::{LaunchState, Work};
 use super::{Net, RawArguments, Shape, Task};
 use crate::error::{GpuError, LaunchError, MemoryError, StreamError, WaitError};
 use crate::gpu::{self, DeviceMemory, GpuStream, Lease, LoadedImage, StreamKernel, Submitted};
+use crate::lock::lock;
 use completion::{PostState, StatusSlots, Statuses};
 
 /// How long an operation may take where the program does not say.
@@ -279,7 +280,7 @@ impl StreamQueue {
         let put = || self.stream.submit(kernels);
         let submitted = self.launch.put_on_stream(put)?;
         if submitted == Submitted::Captured {
-            let mut captured = self.captured.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut captured = lock(&self.captured);
             captured.extend(kernels.iter().flat_map(|kernel| kernel.kept.iter().cloned()));
         }
         Ok(submitted)

@@ -11,11 +11,12 @@ use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::{P2P_INBOX_BYTES, PAGE_BYTES};
 
 use super::super::system::SystemRef;
-use super::chunk::{Chunk, arena_of_this_process, lock, out_of_memory};
+use super::chunk::{Chunk, arena_of_this_process, out_of_memory};
 use super::inbox::{Inbox, Outbox};
 use super::message::Offer;
 use super::process::{Process, token};
 use crate::gpu::{Arena, Gpu, MemoryError, Moment};
+use crate::lock::lock;
 use crate::pool::{LARGEST_RING, SMALLEST_RING, ring_capacity};
 
 /// Where the counters of p2p streams begin: beyond those of other streams, and each at a number

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use gpunet_device::abi::errno::Errno;
 
 use crate::gpu::{Arena, MemoryError};
+use crate::lock::lock;
 use crate::pool::Buddies;
 
 /// All arenas that this process has made, for its own nets: those need no descriptor.
@@ -45,10 +46,6 @@ impl Drop for Chunk {
 /// The arena of this process with that number, whichever net has it.
 pub(super) fn arena_of_this_process(number: u64) -> Option<Arc<Arena>> {
     lock(&OWN).as_ref().and_then(|own| own.get(&number)).and_then(Weak::upgrade)
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 pub(super) fn out_of_memory(error: &MemoryError) -> Errno {

@@ -14,9 +14,10 @@ use gpunet_device::abi::layout::{
 use gpunet_device::abi::net::WINDOW;
 use gpunet_device::planted::{Bug, planted};
 
-use super::chunk::{Chunk, lock, out_of_memory};
+use super::chunk::{Chunk, out_of_memory};
 use super::message::Offer;
 use crate::gpu::Arena;
+use crate::lock::lock;
 
 /// Where a stream receives. Dropped, its memory can be used by the next stream with the same peer:
 /// who drops it knows that the peer's kernel no longer writes there, or spoils it.

@@ -95,7 +95,7 @@ impl Provider for P2p {
 
     #[cfg(test)]
     fn left_behind(&self) -> (usize, u64) {
-        (self.deferred().len(), self.arenas.used_bytes())
+        (crate::lock::lock(&self.deferred).len(), self.arenas.used_bytes())
     }
 }
 

@@ -99,7 +99,7 @@ fn half_connected(caller: &Arc<P2p>, listener: &Arc<P2p>) -> (Box<Handshake>, Bo
 
 fn deferred(p2p: &P2p) -> usize {
     p2p.tidy();
-    p2p.deferred().len()
+    crate::lock::lock(&p2p.deferred).len()
 }
 
 #[test]
@@ -326,7 +326,7 @@ fn received_while_closing(count: usize) -> u64 {
     for mut stream in calls {
         assert!(stream.leave());
     }
-    assert_eq!(caller.deferred().len(), count);
+    assert_eq!(crate::lock::lock(&caller.deferred).len(), count);
     for mut stream in accepted {
         assert!(stream.leave());
     }

@@ -24,7 +24,7 @@ mod release;
 mod stream;
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use gpunet_device::abi::errno::Errno;
 use rsocket_shim::load::{Libraries, LoadError};
@@ -34,6 +34,7 @@ use serde::Serialize;
 
 use super::{Placement, Placements};
 use crate::gpu::{DeviceMemory, Gpu, HostMemory, RemoteWrites};
+use crate::lock::lock;
 use crate::seldom::Seldom;
 use adapter::Adapter;
 use peers::Peers;
@@ -84,7 +85,7 @@ impl Rdma {
     /// The adapter that has a local address.
     fn adapter(&self, local: SocketAddr) -> Result<Arc<Adapter>, StreamError> {
         let device = Device::at(self.libraries, local)?;
-        let mut adapters = self.adapters.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut adapters = lock(&self.adapters);
         if let Some(known) = adapters.iter().find(|adapter| *adapter.device() == device) {
             return Ok(Arc::clone(known));
         }
@@ -123,7 +124,7 @@ impl Rdma {
 
     /// What each device that was used made of the rings.
     fn report(&self) -> Vec<AdapterReport> {
-        let adapters = self.adapters.lock().unwrap_or_else(PoisonError::into_inner);
+        let adapters = lock(&self.adapters);
         adapters.iter().map(|adapter| adapter.report()).collect()
     }
 
