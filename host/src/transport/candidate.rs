@@ -17,18 +17,13 @@ pub(super) fn candidates(
     choice: TransportChoice,
     peer: &SocketAddr,
 ) -> VecDeque<Candidate> {
-    let serves = |provider: &&Arc<dyn Provider>| {
-        peer.domain().is_some_and(|domain| provider.serves(domain))
-            && match choice {
-                TransportChoice::Auto => provider.reaches(peer),
-                only => provider.transport().choice() == only,
-            }
-    };
-    let mut all: VecDeque<_> =
-        available.providers.iter().filter(serves).map(|provider| Some(provider.clone())).collect();
+    let auto = choice == TransportChoice::Auto;
+    let served = peer.domain().into_iter().flat_map(|domain| available.providers(choice, domain));
+    let reached = served.filter(|provider| !auto || provider.reaches(peer));
+    let mut all: VecDeque<_> = reached.cloned().map(Some).collect();
     // A path that was to be reached by RDMA is the system's.
     let others = matches!(choice, TransportChoice::Tcp | TransportChoice::Rdma) && all.is_empty();
-    if others || choice == TransportChoice::Auto {
+    if others || auto {
         all.push_back(None);
     }
     all

@@ -61,17 +61,15 @@ impl Connecting {
         peer: &SocketAddr,
         candidates: VecDeque<Candidate>,
     ) -> Result<Self, (Errno, Box<Unconnected>)> {
-        let (attempt, region) = (Attempt::System, RingRegion::Host);
-        let (peer, timeout, descriptor_changed, was_full) = (*peer, None, false, false);
         let mut this = Self {
             socket,
-            peer,
+            peer: *peer,
             candidates,
-            attempt,
-            region,
-            timeout,
-            descriptor_changed,
-            was_full,
+            attempt: Attempt::System,
+            region: RingRegion::Host,
+            timeout: None,
+            descriptor_changed: false,
+            was_full: false,
         };
         match this.prepare_next() {
             Ok(()) => Ok(this),
@@ -233,30 +231,35 @@ impl Connecting {
             _ => self.socket.system.as_ref(),
         }
     }
+}
 
-    pub(super) fn transport(&self) -> Transport {
+impl Socket for Connecting {
+    fn transport(&self) -> Transport {
         self.now().transport()
     }
 
-    pub(super) fn set_option(&mut self, option: SocketOption, value: u64) -> Result<(), Errno> {
+    fn set_option(&mut self, option: SocketOption, value: u64) -> Result<(), Errno> {
+        if matches!(option, SocketOption::Transport | SocketOption::Placement) {
+            return Err(Errno::EISCONN);
+        }
         match &mut self.attempt {
             Attempt::Other { connector, .. } => connector.set_option(option, value),
             _ => self.socket.system.set_option(option, value),
         }
     }
 
-    pub(super) fn option(&self, option: SocketOption) -> Result<u64, Errno> {
+    fn option(&self, option: SocketOption) -> Result<u64, Errno> {
         match option {
             SocketOption::Transport => Ok(self.socket.choice as u64),
             _ => self.now().option(option),
         }
     }
 
-    pub(super) fn local_addr(&self) -> Result<SocketAddr, Errno> {
+    fn local_addr(&self) -> Result<SocketAddr, Errno> {
         self.now().local_addr()
     }
 
-    pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         match &self.timeout {
             Some(timeout) => Some(timeout.as_fd()),
             None => self.now().descriptor(),

@@ -10,20 +10,16 @@ use rustix::event::epoll;
 
 use super::errno::errno;
 use super::p2p::registry::FolderRegistry;
-use super::seqpacket;
 use super::socket::SystemSocket;
 use super::system::{Packet, Registry, System};
-use super::{tcp, unix};
+use super::{descriptor, seqpacket};
 
 /// See the module.
 pub(crate) struct Linux;
 
 impl System for Linux {
     fn socket(&self, domain: Domain) -> Result<Box<dyn SystemSocket>, Errno> {
-        match domain {
-            Domain::Unix => unix::make(),
-            _ => tcp::make(domain),
-        }
+        descriptor::make(domain)
     }
 
     fn ready_set(&self) -> Result<OwnedFd, Errno> {

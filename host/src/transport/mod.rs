@@ -12,8 +12,8 @@
 //! | --- | --- | --- | --- |
 //! | `p2p` | all of this machine | a kernel of this user listens there | kernels, straight into each other's rings |
 //! | `rdma` | IPv4, IPv6 | the route to the peer has a device | the network's device, from ring and to ring |
-//! | [`tcp`] | IPv4, IPv6 | always | the system's socket reads into the ring and writes from it |
-//! | [`unix`] | paths | always | likewise |
+//! | `tcp` | IPv4, IPv6 | always | the system's socket reads into the ring and writes from it |
+//! | `unix` | paths | always | likewise |
 //!
 //! A transport beside the system's sockets is a `Provider`: a net has a list of them, and nothing else here names
 //! one. A transport supplies a `Connector`, an `Acceptor` and a `Stream`; that of the system's
@@ -25,7 +25,7 @@ mod bound_path;
 mod candidate;
 mod choice;
 mod connecting;
-pub mod descriptor;
+mod descriptor;
 pub(crate) mod endpoint;
 mod errno;
 pub(crate) mod linux;
@@ -38,12 +38,10 @@ mod ready_set;
 mod seqpacket;
 mod socket;
 pub(crate) mod system;
-pub mod tcp;
 #[cfg(test)]
 mod tests;
 mod timeout;
 mod unconnected;
-pub mod unix;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -125,6 +123,19 @@ fn any_address(domain: Domain) -> Result<SocketAddr, Errno> {
 struct Available {
     system: SystemRef,
     providers: Vec<Arc<dyn Provider>>,
+}
+
+impl Available {
+    /// The providers by which sockets of a domain may travel that have made this choice.
+    fn providers(
+        &self,
+        choice: TransportChoice,
+        domain: Domain,
+    ) -> impl Iterator<Item = &Arc<dyn Provider>> {
+        let auto = choice == TransportChoice::Auto;
+        let chosen = move |it: &dyn Provider| auto || it.transport().choice() == choice;
+        self.providers.iter().filter(move |it| chosen(&***it) && it.serves(domain))
+    }
 }
 
 /// What the sockets of a net are made with.

@@ -1,15 +1,23 @@
 //! UNIX sockets of sequenced packets, with a descriptor beside a packet: sendmsg, recvmsg and the credentials
 //! of the process at the other end.
 
-#![allow(unsafe_code, reason = "sendmsg and recvmsg with descriptors, peer credentials")]
+#![allow(unsafe_code, reason = "peer credentials")]
 
-use std::io;
+use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::{MaybeUninit, size_of};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 use gpunet_device::abi::errno::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
 
+use super::errno::errno;
 use super::system::Packet;
+
+/// Room for one descriptor beside a packet.
+const CONTROL_BYTES: usize = rustix::cmsg_space!(ScmRights(1));
 
 /// The process at the other end; EACCES where another user runs it, or it has no number here.
 pub(super) fn peer_pid(socket: BorrowedFd<'_>) -> Result<i32, Errno> {
@@ -33,7 +41,7 @@ fn credentials(socket: BorrowedFd<'_>) -> Result<libc::ucred, Errno> {
     if asked == 0 && length as usize == size_of::<libc::ucred>() {
         Ok(credentials)
     } else {
-        Err(last_errno())
+        Err(errno(io::Error::last_os_error()))
     }
 }
 
@@ -43,86 +51,31 @@ pub(super) fn send(
     bytes: &[u8],
     with: Option<BorrowedFd<'_>>,
 ) -> Result<(), Errno> {
-    let mut piece =
-        libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-    let mut control = Control::default();
-    // SAFETY: a message header of zeros is a valid empty one.
-    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
-    header.msg_iov = &raw mut piece;
-    header.msg_iovlen = 1;
-    if let Some(descriptor) = with {
-        header.msg_control = control.0.as_mut_ptr().cast();
-        header.msg_controllen = Control::BYTES;
-        // SAFETY: the buffer has room for one header and one descriptor (Control::BYTES), so
-        // there is a first header, and its data is a number.
-        unsafe {
-            let first = libc::CMSG_FIRSTHDR(&raw const header);
-            (*first).cmsg_level = libc::SOL_SOCKET;
-            (*first).cmsg_type = libc::SCM_RIGHTS;
-            (*first).cmsg_len = Control::ONE;
-            libc::CMSG_DATA(first).cast::<i32>().write_unaligned(descriptor.as_raw_fd());
-        }
+    let mut room = [MaybeUninit::uninit(); CONTROL_BYTES];
+    let mut control = SendAncillaryBuffer::new(&mut room);
+    if with.is_some() {
+        control.push(SendAncillaryMessage::ScmRights(with.as_slice()));
     }
-    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-    // SAFETY: the header names memory that lives until the call returns.
-    let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const header, flags) };
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     // A packet goes as a whole or not at all.
-    if sent == bytes.len() as isize { Ok(()) } else { Err(last_errno()) }
+    sendmsg(socket, &[IoSlice::new(bytes)], &mut control, flags).map_err(errno).map(drop)
 }
 
 /// The next packet, without waiting.
 pub(super) fn receive(socket: BorrowedFd<'_>, into: &mut [u8]) -> Result<Packet, Errno> {
-    let mut piece = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
-    let mut control = Control::default();
-    // SAFETY: a message header of zeros is a valid empty one.
-    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
-    header.msg_iov = &raw mut piece;
-    header.msg_iovlen = 1;
-    header.msg_control = control.0.as_mut_ptr().cast();
-    // For one descriptor and no more: the padding would have room for a second.
-    header.msg_controllen = Control::ONE;
-    let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
-    // SAFETY: the header names memory that lives until the call returns.
-    let received = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut header, flags) };
-    let Ok(length) = usize::try_from(received) else { return Err(last_errno()) };
-    // Owned first, so that none is left open whatever the rest is.
-    let descriptor = descriptor_in(&header);
-    let cut = header.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0;
-    Ok(Packet { length, cut, descriptor })
-}
-
-/// Room for one descriptor beside a packet, aligned as headers are.
-struct Control([MaybeUninit<u64>; 4]);
-
-impl Control {
-    // SAFETY: computes a size.
-    const BYTES: usize = unsafe { libc::CMSG_SPACE(size_of::<i32>() as u32) } as usize;
-    // SAFETY: computes a size.
-    const ONE: usize = unsafe { libc::CMSG_LEN(size_of::<i32>() as u32) } as usize;
-}
-
-const _: () = assert!(Control::BYTES <= size_of::<Control>());
-
-impl Default for Control {
-    fn default() -> Self {
-        Self([MaybeUninit::zeroed(); 4])
-    }
-}
-
-/// The descriptor that came with a packet.
-fn descriptor_in(header: &libc::msghdr) -> Option<OwnedFd> {
-    // SAFETY: recvmsg has filled the header, and the system writes whole headers only. There is
-    // room for one descriptor, so it gives one at most, which is ours from now on.
-    unsafe {
-        let first = libc::CMSG_FIRSTHDR(header);
-        let rights = !first.is_null()
-            && (*first).cmsg_level == libc::SOL_SOCKET
-            && (*first).cmsg_type == libc::SCM_RIGHTS
-            && (*first).cmsg_len >= Control::ONE;
-        rights.then(|| OwnedFd::from_raw_fd(libc::CMSG_DATA(first).cast::<i32>().read_unaligned()))
-    }
-}
-
-fn last_errno() -> Errno {
-    Errno(io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+    let mut room = [MaybeUninit::uninit(); CONTROL_BYTES];
+    let mut control = RecvAncillaryBuffer::new(&mut room);
+    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+    let received =
+        recvmsg(socket, &mut [IoSliceMut::new(into)], &mut control, flags).map_err(errno)?;
+    let rights = |message| match message {
+        RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+        _ => None,
+    };
+    let mut descriptors = control.drain().filter_map(rights).flatten();
+    let descriptor = descriptors.next();
+    // The padding has room for more than one. Those that are left are closed.
+    let cut = received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC)
+        || descriptors.next().is_some();
+    Ok(Packet { length: received.bytes, cut, descriptor })
 }
