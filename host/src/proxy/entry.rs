@@ -86,7 +86,7 @@ pub(crate) struct Wishes {
 impl Wishes {
     /// What the net is set to.
     pub(crate) fn of(config: &Config) -> Self {
-        let rings = RingSizes { receive: config.receive_ring, send: config.send_ring };
+        let rings = RingSizes { receive: config.ring, send: config.ring };
         Self { rings, timeout_ns: config.timeout_ns }
     }
 }

@@ -307,8 +307,7 @@ impl Scene {
         let in_charge = InCharge::new(model.clone());
 
         let config = Config {
-            receive_ring: RING,
-            send_ring: RING,
+            ring: RING,
             unaccepted: 16,
             reserved: 0,
             timeout_ns: TIMEOUT_NS,
