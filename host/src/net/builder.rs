@@ -62,7 +62,6 @@ pub struct NetBuilder {
     ring_memory: Option<u64>,
     proxy_threads: u32,
     request_slots: u32,
-    spin: Option<Duration>,
     /// What the proxy is told; whatever depends on other settings is filled in at the end.
     pub(super) config: Config,
     pub(super) policy: Policy,
@@ -80,6 +79,10 @@ fn ns(duration: Duration) -> u64 {
 
 impl NetBuilder {
     pub(super) fn new(gpu: &Gpu) -> Self {
+        let spin = match gpu.info().kind {
+            GpuKind::Emulated => Duration::from_micros(20),
+            _ => Duration::from_millis(1),
+        };
         Self {
             gpu: gpu.clone(),
             sockets: 256,
@@ -87,7 +90,6 @@ impl NetBuilder {
             ring_memory: None,
             proxy_threads: 1,
             request_slots: 64,
-            spin: None,
             config: Config {
                 ring: 64 << 10,
                 unaccepted: 16,
@@ -96,7 +98,7 @@ impl NetBuilder {
                 heartbeat_timeout_ns: ns(Duration::from_secs(10)),
                 linger_ns: ns(Duration::from_secs(30)),
                 shutdown_ns: ns(Duration::from_secs(5)),
-                spin_ns: 0,
+                spin_ns: ns(spin),
                 idle_sleep_ns: ns(Duration::from_micros(50)),
                 longest_sleep_ns: ns(Duration::from_millis(100)),
                 pacing: Pacing::USUAL,
@@ -181,7 +183,7 @@ impl NetBuilder {
     /// How long a proxy thread polls after the last event before it sleeps (1 ms; 20 us on the
     /// emulated GPU, whose threads need the same cores).
     pub fn spin(mut self, spin: Duration) -> Self {
-        self.spin = Some(spin);
+        self.config.spin_ns = ns(spin);
         self
     }
 
@@ -291,11 +293,7 @@ impl NetBuilder {
         let ring_memory = ring_memory
             .checked_next_multiple_of(u64::from(crate::pool::SMALLEST_RING))
             .ok_or(NetError::Setting("ring memory: less than there are addresses"))?;
-        let spin = self.spin.unwrap_or(match self.gpu.info().kind {
-            GpuKind::Emulated => Duration::from_micros(20),
-            _ => Duration::from_millis(1),
-        });
-        (self.config.reserved, self.config.ring, self.config.spin_ns) = (reserved, ring, ns(spin));
+        (self.config.reserved, self.config.ring) = (reserved, ring);
         Net::start(Plan { builder: self, layout, ring_memory })
     }
 }

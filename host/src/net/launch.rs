@@ -140,13 +140,3 @@ impl Task for Launch {
         self.state.abort();
     }
 }
-
-impl std::fmt::Debug for Launch {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Launch")
-            .field("kernel", &self.kernel())
-            .field("number", &self.number())
-            .field("finished", &self.is_finished())
-            .finish()
-    }
-}

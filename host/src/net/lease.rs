@@ -182,13 +182,3 @@ impl Drop for Lease {
         self.close();
     }
 }
-
-impl std::fmt::Debug for Lease {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Lease")
-            .field("number", &self.number())
-            .field("streams", &self.streams.len())
-            .field("finished", &self.is_finished())
-            .finish()
-    }
-}

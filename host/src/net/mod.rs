@@ -239,8 +239,12 @@ impl Drop for Net {
     }
 }
 
-impl std::fmt::Debug for Net {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Net").field("statistics", &self.statistics()).finish_non_exhaustive()
-    }
+debug_by_methods! {
+    Net { statistics }
+    Launch { kernel, number, is_finished }
+    Lease { number, streams, is_finished }
+    StreamQueue { stream }
+    Completions { statuses }
+    Graph<'_> { statuses }
+    Prepared { statuses }
 }

@@ -12,7 +12,7 @@ use crate::error::LaunchError;
 use crate::gpu::{Buffer, Flags, Gpu, LaunchSpec, LoadedImage, Word};
 
 /// The arguments of a kernel behind its net, as bytes.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct RawArguments {
     values: Vec<Box<[u8]>>,
@@ -99,16 +99,6 @@ pub(super) fn check_image(gpu: &Gpu, image: &LoadedImage) -> Result<(), LaunchEr
     match image.gpu().is_same(gpu) {
         true => Ok(()),
         false => Err(LaunchError::OtherGpu(format!("image '{}'", image.name()))),
-    }
-}
-
-impl std::fmt::Debug for RawArguments {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RawArguments")
-            .field("values", &self.values)
-            .field("sockets", &self.sockets)
-            .field("kept", &self.kept.len())
-            .finish()
     }
 }
 

@@ -15,7 +15,7 @@ use crate::gpu::{Buffer, Gpu, Located, Word, Words};
 pub const MAX_BATCH: usize = 255;
 
 /// One operation, without the words that each post has of its own.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
     Transfer { kind: OpKind, socket: Handle, address: *mut u8, bytes: u64 },
     Wait { address: *mut u8, width: Width, condition: Condition, value: u64 },
@@ -32,7 +32,7 @@ unsafe impl Sync for Step {}
 /// Operations in their order: sends, receives, waits for words and writes of words.
 ///
 /// A batch keeps the memory that it names, and so does each post of it until it is done.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct Batch {
     pub(super) steps: Vec<Step>,
@@ -247,10 +247,4 @@ fn within(range: &impl RangeBounds<usize>, len: usize) -> Range<usize> {
         Bound::Unbounded => len,
     };
     start..end
-}
-
-impl std::fmt::Debug for Batch {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Batch").field("operations", &self.len()).finish_non_exhaustive()
-    }
 }

@@ -220,12 +220,6 @@ impl Task for Completions {
     }
 }
 
-impl std::fmt::Debug for Completions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Completions").field("statuses", &self.statuses()).finish()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -198,12 +198,6 @@ impl Task for Graph<'_> {
     }
 }
 
-impl std::fmt::Debug for Graph<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Graph").field("statuses", &self.statuses()).finish_non_exhaustive()
-    }
-}
-
 /// Operations that kernels run by themselves, made by [`StreamQueue::prepare`]. A launch takes `&prepared`
 /// where its kernel has [`PreparedOps`].
 pub struct Prepared {
@@ -247,11 +241,5 @@ unsafe impl LaunchArg<PreparedOps> for &Prepared {
         self.kept.iter().for_each(|memory| launching.keep(Arc::clone(memory)));
         // SAFETY: the table has as many operations as there are statuses, and is kept.
         unsafe { PreparedOps::new(self.table.device_ptr().cast_const().cast(), self.slots.len()) }
-    }
-}
-
-impl std::fmt::Debug for Prepared {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Prepared").field("statuses", &self.statuses()).finish_non_exhaustive()
     }
 }

@@ -305,12 +305,3 @@ impl Drop for StreamQueue {
         self.launch.close();
     }
 }
-
-impl std::fmt::Debug for StreamQueue {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("StreamQueue")
-            .field("stream", &self.stream)
-            .field("timeout", &self.timeout)
-            .finish_non_exhaustive()
-    }
-}
