@@ -15,7 +15,6 @@ mod slice;
 
 use std::sync::Arc;
 
-use gpu_usermap::AccessError;
 use gpunet_device::abi::bits::{PACKET_BYTES, PACKET_UNITS, RecordState, Unit};
 use gpunet_device::abi::descriptor::{DESCRIPTOR_WORDS, RingLocation, SocketDescriptor};
 use gpunet_device::abi::errno::Errno;
@@ -36,7 +35,7 @@ use crate::gpu::{ArenaWindow, DeviceMemory, Gpu, HostMemory, MemoryError};
 pub(crate) struct Memory {
     layout: Layout,
     gpu_control: HostMemory,
-    host_control: HostControl,
+    pub(crate) host_control: HostControl,
     rings: Arc<HostMemory>,
     /// Rings of transports that place bytes there by themselves, where there are any.
     gpu_rings: Option<Arc<DeviceMemory>>,
@@ -140,21 +139,36 @@ impl Memory {
         self.records.write(at, &state.0.to_ne_bytes())
     }
 
-    fn gpu_control_word(&self, at: usize) -> *mut u64 {
-        assert!(at < self.layout.gpu_control_words());
+    /// Words that the GPU writes.
+    fn gpu_array<const N: usize>(&self, at: usize) -> Words<N> {
+        assert!(at + N <= self.layout.gpu_control_words());
+        // SAFETY: inside the region, by the check: valid and aligned as long as self lives.
+        unsafe { Words::at(self.gpu_control.as_ptr().cast::<u64>().add(at)) }
+    }
+
+    fn gpu_word(&self, at: usize) -> Word {
+        self.gpu_array::<1>(at).get(0)
+    }
+
+    fn gpu_words(&self, first: usize, count: usize) -> GpuWords<'_> {
+        assert!(first + count <= self.layout.gpu_control_words());
         // SAFETY: inside the region, by the check.
-        unsafe { self.gpu_control.as_ptr().cast::<u64>().add(at) }
+        unsafe { GpuWords::new(self.gpu_control.as_ptr().cast::<u64>().add(first), count) }
     }
 
     /// Written by the GPU: how far it has filled a socket's send ring.
     pub(crate) fn send_tail(&self, socket: usize) -> Word {
-        // SAFETY: valid and aligned as long as self lives; so for all that follow.
-        unsafe { Word::at(self.gpu_control_word(self.layout.send_tail(socket))) }
+        self.gpu_word(self.layout.send_tail(socket))
     }
 
     /// The send tails of so many sockets, from socket `first` on.
     pub(crate) fn send_tails(&self, first: usize, count: usize) -> GpuWords<'_> {
         self.gpu_words(self.layout.send_tail(first), count)
+    }
+
+    /// Written by the GPU: how far it has emptied a socket's receive ring.
+    pub(crate) fn receive_head(&self, socket: usize) -> Word {
+        self.gpu_word(self.layout.receive_head(socket))
     }
 
     /// The receive heads of so many sockets.
@@ -167,26 +181,9 @@ impl Memory {
         self.gpu_words(self.layout.request_sequence(first), count)
     }
 
-    fn gpu_words(&self, first: usize, count: usize) -> GpuWords<'_> {
-        if count > 0 {
-            self.gpu_control_word(first + count - 1);
-        }
-        let start = self.gpu_control_word(first);
-        // SAFETY: as send_tail: the last word was checked, and they stand in one array.
-        unsafe { GpuWords::new(start, count) }
-    }
-
-    /// Written by the GPU: how far it has emptied a socket's receive ring.
-    pub(crate) fn receive_head(&self, socket: usize) -> Word {
-        // SAFETY: as send_tail.
-        unsafe { Word::at(self.gpu_control_word(self.layout.receive_head(socket))) }
-    }
-
     /// Written by the GPU: the request in a slot.
     pub(crate) fn request(&self, slot: usize) -> Words<REQUEST_WORDS> {
-        self.gpu_control_word(self.layout.request(slot) + REQUEST_WORDS - 1);
-        // SAFETY: as send_tail; the last word was checked too.
-        unsafe { Words::at(self.gpu_control_word(self.layout.request(slot))) }
+        self.gpu_array(self.layout.request(slot))
     }
 
     /// Ends all waits of a launch with `errno`: a store to memory that its groups poll, and no call
@@ -253,26 +250,6 @@ impl Memory {
         self.host_control.array(self.layout.descriptor(socket))
     }
 
-    /// Sends on its way what this thread has written for kernels and nothing has published yet.
-    pub(crate) fn flush(&self) {
-        self.host_control.flush();
-    }
-
-    /// Where the words that kernels poll lie, and why.
-    pub(crate) fn control_memory_report(&self) -> &ControlMemoryReport {
-        self.host_control.report()
-    }
-
-    /// Asks whether the memory of the words that kernels poll is still there.
-    pub(crate) fn check_control_memory(&self) -> Result<(), AccessError> {
-        self.host_control.check()
-    }
-
-    /// Has these words go nowhere, once their memory is gone.
-    pub(crate) fn abandon_control_memory(&self) {
-        self.host_control.abandon();
-    }
-
     /// `length` bytes of a ring from the counter `position` on, in one or two pieces. Those of a
     /// ring in GPU memory are not for the CPU to touch.
     pub(crate) fn slice(&self, ring: &RingLocation, position: u64, length: usize) -> RingSlice {
@@ -316,9 +293,7 @@ impl Memory {
 
     /// Written by the GPU: the units of the packet that a kernel sends.
     pub(crate) fn send_units(&self, socket: usize) -> Words<PACKET_UNITS> {
-        self.gpu_control_word(self.layout.send_units(socket) + PACKET_UNITS - 1);
-        // SAFETY: as send_tail; the last word was checked too.
-        unsafe { Words::at(self.gpu_control_word(self.layout.send_units(socket))) }
+        self.gpu_array(self.layout.send_units(socket))
     }
 
     /// The bytes of the packet that a kernel sends, of that length and beginning there, if all of it has
@@ -346,7 +321,7 @@ impl Memory {
     pub(crate) fn ring_word(&self, ring: &RingLocation, position: u64) -> Word {
         assert!(position.is_multiple_of(8) && ring.offset.is_multiple_of(8) && ring.region == 0);
         let slice = self.slice(ring, position, 8);
-        // SAFETY: as send_tail: eight aligned bytes of a ring do not wrap.
+        // SAFETY: eight aligned bytes of a ring, which do not wrap, as long as self lives.
         unsafe { Word::at(slice.pieces[0].0.cast()) }
     }
 }

@@ -44,41 +44,32 @@ impl HostControl {
     /// As a program wishes.
     pub(crate) fn new(gpu: &Gpu, layout: &Layout, wish: ControlMemory) -> Result<Self, NetError> {
         let bytes = layout.host_control_words() * 8;
-        match mapped_if_wanted(gpu, wish, bytes)? {
-            (Some(mapping), why) => Self::on_gpu(mapping, layout, why),
-            (None, why) => Ok(Self::on_host(gpu.host_memory(bytes)?, layout, why)),
-        }
+        let (held, why) = match mapped_if_wanted(gpu, wish, bytes)? {
+            (Some(mapping), why) => (Held::Gpu(Box::new(mapping)), why),
+            (None, why) => (Held::Host(gpu.host_memory(bytes)?), why),
+        };
+        Ok(Self::of(held, layout, why)?)
     }
 
-    fn on_host(memory: HostMemory, layout: &Layout, why: String) -> Self {
-        Self {
-            // SAFETY: page aligned, and `held` keeps it.
-            first: unsafe { Word::at(memory.as_ptr().cast()) },
-            words: layout.host_control_words(),
-            caching: Caching::Cached,
-            beats: None,
-            report: ControlMemoryReport { mapped_by: None, why },
-            held: Held::Host(memory),
-        }
-    }
-
-    fn on_gpu(
-        mapping: Mapping<DeviceMemory>,
-        layout: &Layout,
-        why: String,
-    ) -> Result<Self, NetError> {
-        let view = mapping.view().map_err(ControlMemoryRefused::Lost)?;
-        // A word must fit there.
-        view.place::<u64>(0).map_err(ControlMemoryRefused::Lost)?;
-        let start = view.as_ptr();
+    fn of(held: Held, layout: &Layout, why: String) -> Result<Self, ControlMemoryRefused> {
+        let (start, caching, mapped_by) = match &held {
+            Held::Host(memory) => (memory.as_ptr(), Caching::Cached, None),
+            Held::Gpu(mapping) => {
+                let view = mapping.view().map_err(ControlMemoryRefused::Lost)?;
+                // A word must fit there.
+                view.place::<u64>(0).map_err(ControlMemoryRefused::Lost)?;
+                (view.as_ptr(), mapping.caching(), Some(mapping.backend().to_string()))
+            }
+        };
+        let beats = || (0..layout.shards).map(|_| AtomicU64::new(0)).collect();
         Ok(Self {
-            // SAFETY: aligned, as was just seen, and `held` keeps memory and mapping.
+            // SAFETY: host memory is page aligned, and a word was just placed in a mapping; `held` keeps both.
             first: unsafe { Word::at(start.cast()) },
             words: layout.host_control_words(),
-            caching: mapping.caching(),
-            beats: Some((0..layout.shards).map(|_| AtomicU64::new(0)).collect()),
-            report: ControlMemoryReport { mapped_by: Some(mapping.backend().to_string()), why },
-            held: Held::Gpu(Box::new(mapping)),
+            caching,
+            beats: mapped_by.is_some().then(beats),
+            report: ControlMemoryReport { mapped_by, why },
+            held,
         })
     }
 
@@ -252,7 +243,7 @@ mod tests {
         let bytes = LAYOUT.host_control_words() * 8;
         let mapper = Mapper::new().choice(Choice::Only(Backend::DmaBuf));
         let mapping = mapper.map(gpu.device_memory(bytes).unwrap(), 0..bytes).unwrap();
-        HostControl::on_gpu(mapping, &LAYOUT, String::new()).unwrap()
+        HostControl::of(Held::Gpu(Box::new(mapping)), &LAYOUT, String::new()).unwrap()
     }
 
     /// What stands in the GPU's memory.

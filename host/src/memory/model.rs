@@ -60,8 +60,7 @@ pub(super) fn fenced() {
 impl Memory {
     /// Written by the GPU: the number of the request in a slot.
     pub(crate) fn request_sequence(&self, slot: usize) -> Word {
-        // SAFETY: as send_tail.
-        unsafe { Word::at(self.gpu_control_word(self.layout.request_sequence(slot))) }
+        self.gpu_word(self.layout.request_sequence(slot))
     }
 
     /// Has a model know a ring.

@@ -136,7 +136,7 @@ impl Net {
             return Statistics::default();
         }
         let (sockets, free_ring_bytes) = self.shared.pool.usage();
-        let control_memory = self.shared.memory.control_memory_report().clone();
+        let control_memory = self.shared.memory.host_control.report().clone();
         let mut sum =
             Statistics { sockets, free_ring_bytes, control_memory, ..Statistics::default() };
         for counters in &self.counters {

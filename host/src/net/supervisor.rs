@@ -104,7 +104,7 @@ impl<'a> Supervisor<'a> {
         if self.control.control_memory_lost.get().is_none() {
             let Err(gone) = check_control_memory(self.shared, self.control) else { return };
             // Before anything else is stored there.
-            self.shared.memory.abandon_control_memory();
+            self.shared.memory.host_control.abandon();
             tracing::error!(%gone, "the control memory of a net is lost; the net is down");
             // Only this thread sets it.
             let _ = self.control.control_memory_lost.set(gone);
@@ -171,6 +171,6 @@ impl<'a> Supervisor<'a> {
 fn check_control_memory(shared: &Shared, control: &Control) -> Result<(), AccessError> {
     match control.takes_control_memory.load(Ordering::Acquire) {
         true => Err(AccessError::Revoked),
-        false => shared.memory.check_control_memory(),
+        false => shared.memory.host_control.check(),
     }
 }

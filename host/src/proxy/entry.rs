@@ -37,28 +37,32 @@ pub(crate) enum Owner {
 /// What a socket is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
+    /// Neither connected nor listening.
     Fresh,
+    /// A stream that is being connected.
     Connecting,
+    /// A stream.
     Open,
+    /// A listener.
     Listening,
+    /// A poller.
     Polling,
     /// Closed by its kernel; goes once what is unsent was sent, or at that time.
-    Closing {
-        deadline_ns: u64,
-    },
+    Closing { deadline_ns: u64 },
 }
 
 /// What a socket is.
 pub(crate) enum Role {
     /// Neither connected nor listening.
     Fresh,
+    /// Connected, about to be, or closed.
     Stream(Stream),
+    /// It has an accept ring.
     Listener(Box<Listener>),
+    /// It has a ring of events.
     Poller(Box<Poller>),
     /// Closed, and no stream: it disconnects where its transport has to, at most until then.
-    Leaving {
-        deadline_ns: u64,
-    },
+    Leaving { deadline_ns: u64 },
 }
 
 /// A socket that the host has closed while launches run.

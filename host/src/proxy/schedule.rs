@@ -199,8 +199,8 @@ impl Schedule {
     /// The thread is about to sleep: whatever comes must wake it, and what comes meanwhile is found by one
     /// scan.
     pub(super) fn prepare_for_sleep(&mut self) {
-        self.tails.scan_all_next();
-        self.heads.scan_all_next();
+        self.tails.scan.whole = true;
+        self.heads.scan.whole = true;
         self.off_epoll.extend(self.busy.handles());
     }
 }
@@ -220,7 +220,7 @@ mod tests {
                 self.writing.len(),
                 self.off_epoll.len(),
                 self.timers.len(),
-                self.heads.awaited(),
+                self.heads.awaited,
             ]
         }
     }

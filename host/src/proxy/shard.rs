@@ -79,7 +79,7 @@ impl Shard {
         Steps { sockets, io, changed }.watch_again();
         self.tidy(now_ns);
         // The heartbeat, if nothing else, may still be in the processor, and the thread may sleep.
-        self.sockets.context.memory().flush();
+        self.sockets.context.memory().host_control.flush();
         worked
     }
 

@@ -102,7 +102,7 @@ impl Steps<'_> {
     /// Finds out which kernels have read, accepted or taken events, where a socket waits for that.
     pub(super) fn scan_heads(&mut self) -> bool {
         let Sockets { context, table, schedule } = &mut *self.sockets;
-        if schedule.heads.awaited() == 0 {
+        if schedule.heads.awaited == 0 {
             return false;
         }
         let gpu = context.memory().receive_heads(context.id * table.slots(), table.used());

@@ -7,12 +7,12 @@ use crate::transport::Direction;
 /// How far a stream is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StreamPhase {
+    /// Its kernel has asked for it.
     Connecting,
+    /// It is connected.
     Open,
     /// Closed by its kernel; goes once what is unsent was sent, or at that time.
-    Closing {
-        deadline_ns: u64,
-    },
+    Closing { deadline_ns: u64 },
 }
 
 /// What a stream has beside its rings.

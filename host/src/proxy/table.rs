@@ -36,14 +36,10 @@ impl Table {
         self.slots.get(slot)?.as_deref()
     }
 
-    /// The same, to be changed.
-    pub(crate) fn get_mut(&mut self, slot: usize) -> Option<&mut Entry> {
-        self.slots.get_mut(slot)?.as_deref_mut()
-    }
-
     /// The socket that a handle names.
     pub(crate) fn find(&mut self, handle: Handle) -> Option<&mut Entry> {
-        self.get_mut(handle.slot() as usize).filter(|entry| entry.handle == handle)
+        let entry = self.slots.get_mut(handle.slot() as usize)?.as_deref_mut();
+        entry.filter(|entry| entry.handle == handle)
     }
 
     /// Whether a handle names a socket.
@@ -62,10 +58,10 @@ impl Table {
     }
 
     /// Puts a socket into its slot.
-    pub(super) fn insert(&mut self, entry: Box<Entry>) -> &mut Entry {
+    pub(super) fn insert(&mut self, entry: Box<Entry>) {
         let slot = entry.handle.slot() as usize;
         self.used = self.used.max(slot + 1);
-        self.slots[slot].insert(entry)
+        self.slots[slot] = Some(entry);
     }
 
     /// Takes a socket out of its slot.

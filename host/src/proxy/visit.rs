@@ -196,7 +196,13 @@ impl Visit<'_> {
     /// Whether it belongs to a launch that does not run: a kernel may ask for a socket and end
     /// without waiting for it. Connections that wait in an accept ring belong to none.
     pub(super) fn is_left_over(&mut self) -> bool {
-        if self.entry.owner.is_alive(self.context) {
+        let launches = &self.context.shared.launches;
+        let lives = match self.entry.owner {
+            Owner::Host => true,
+            Owner::AnyLaunch => launches.any_runs(),
+            Owner::Launch(launch) => launches.runs(launch),
+        };
+        if lives {
             return false;
         }
         let waits = self.context.shared.waiting().contains(&self.entry.handle.0);

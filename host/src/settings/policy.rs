@@ -225,15 +225,10 @@ pub struct Rule(Set);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Set {
-    /// None: both families.
-    Ip {
-        network: Option<(IpAddr, u32)>,
-        ports: RangeInclusive<u16>,
-    },
-    Path {
-        path: PathBuf,
-        below: bool,
-    },
+    /// Addresses of a network, or where there is none all of both families.
+    Ip { network: Option<(IpAddr, u32)>, ports: RangeInclusive<u16> },
+    /// A path, or all those below it.
+    Path { path: PathBuf, below: bool },
 }
 
 impl Rule {

@@ -22,10 +22,8 @@ use super::{Carrier, Connector, RingRegion, Rings, Socket, SystemSocket, Transpo
 enum Attempt {
     /// The system's socket, which is the unconnected one's.
     System,
-    Other {
-        connector: Box<dyn Connector>,
-        provider: Arc<dyn Provider>,
-    },
+    /// Another transport.
+    Other { connector: Box<dyn Connector>, provider: Arc<dyn Provider> },
     /// Nothing: the next candidate needs other rings.
     Anew,
 }

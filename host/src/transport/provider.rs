@@ -37,9 +37,7 @@ pub(crate) trait Provider: Send + Sync {
     fn timeout(&self, last: bool) -> Option<Duration>;
 
     /// A connection to a peer was made this way, or could not be.
-    fn tried(&self, peer: &SocketAddr, made: bool) {
-        let _ = (peer, made);
-    }
+    fn tried(&self, _peer: &SocketAddr, _made: bool) {}
 
     /// Whether it has ports of its own. Else the system's socket holds the port of a socket.
     fn has_ports(&self) -> bool {
@@ -54,8 +52,7 @@ pub(crate) trait Provider: Send + Sync {
     ) -> Result<Box<dyn Port>, Errno>;
 
     /// Memory on the GPU that kernels of this net alone use, where streams of this transport are theirs alone.
-    fn kernel_memory(&self, bytes: u32) -> Option<Result<Box<dyn KernelMemory>, Errno>> {
-        let _ = bytes;
+    fn kernel_memory(&self, _bytes: u32) -> Option<Result<Box<dyn KernelMemory>, Errno>> {
         None
     }
 

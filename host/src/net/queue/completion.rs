@@ -121,6 +121,11 @@ impl StatusSlots {
         ((word >> 32) as u32, outcome)
     }
 
+    /// Those of all operations.
+    pub(super) fn statuses(&self) -> impl Iterator<Item = (u32, Result<(), Errno>)> {
+        (0..self.len()).map(|index| self.status(index))
+    }
+
     /// Waits until each has run so often, at most this long.
     pub(super) fn wait(
         &self,

@@ -184,7 +184,7 @@ impl Graph<'_> {
     /// How often each operation has run, and how it went the last time.
     #[must_use]
     pub fn statuses(&self) -> Vec<(u32, Result<(), Errno>)> {
-        self.parts.iter().flat_map(|part| (0..part.len()).map(|index| part.status(index))).collect()
+        self.parts.iter().flat_map(StatusSlots::statuses).collect()
     }
 }
 
@@ -211,7 +211,7 @@ impl Prepared {
     /// How often each operation has run, and how it went the last time.
     #[must_use]
     pub fn statuses(&self) -> Vec<(u32, Result<(), Errno>)> {
-        (0..self.slots.len()).map(|index| self.slots.status(index)).collect()
+        self.slots.statuses().collect()
     }
 
     /// Waits until each operation has run so often, at most so long.
