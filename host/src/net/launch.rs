@@ -102,7 +102,7 @@ impl Net {
         make: impl FnOnce(gpunet_device::Net) -> Result<LaunchSpec<'static>, LaunchError>,
     ) -> Result<Launch, LaunchError> {
         let starting = self.start_launch()?;
-        let spec = make(starting.device_net())?;
+        let spec = make(starting.device_net)?;
         let counted = starting.keep_awake();
         let running = self.gpu.launch(spec)?;
         let state = starting.run(running, Work::until_end(counted), None, sockets, kept);

@@ -151,13 +151,8 @@ impl Lease {
         }
         let state = &self.launch.state;
         let kernel = state.raw_kernel(stream, image, kernel, shape, arguments)?;
-        match state.put_on_stream(|| stream.submit(&[kernel])) {
-            Ok(_) => Ok(()),
-            Err(StreamError::Closed(_)) => {
-                Err(StreamError::Closed("the lease is closed, or its net is gone: take a new one"))
-            }
-            Err(error) => Err(error),
-        }
+        let gone = "the lease is closed, or its net is gone: take a new one";
+        state.put_on_stream(gone, || stream.submit(&[kernel])).map(drop)
     }
 
     /// No more kernels use the net: the lease ends when all that is on its streams now is done. Returns at

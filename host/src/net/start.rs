@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 
 use gpunet_device::abi::layout::Layout;
+use rsocket_shim::load::Libraries;
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::Net;
@@ -90,8 +91,8 @@ impl Net {
         let libraries = match plan.builder.transport {
             TransportChoice::Tcp => Err("tcp was asked for".to_owned()),
             TransportChoice::Local => Err("local was asked for".to_owned()),
-            TransportChoice::Rdma => Ok(Rdma::look()?),
-            TransportChoice::Auto => Rdma::look().map_err(|missing| missing.to_string()),
+            TransportChoice::Rdma => Ok(Libraries::load()?),
+            TransportChoice::Auto => Libraries::load().map_err(|missing| missing.to_string()),
         };
         let p2p = plan.p2p()?;
         let memory = plan.memory(libraries.is_ok(), p2p.is_some())?;

@@ -21,7 +21,8 @@ use crate::proxy::shared::{MessageQueue, Shared};
 pub(super) struct Starting<'a> {
     net: &'a Net,
     slot: u32,
-    device_net: gpunet_device::Net,
+    /// The net as kernels of the launch take it.
+    pub(super) device_net: gpunet_device::Net,
 }
 
 impl Net {
@@ -48,11 +49,6 @@ impl Net {
 }
 
 impl Starting<'_> {
-    /// The net as kernels of the launch take it.
-    pub(super) fn device_net(&self) -> gpunet_device::Net {
-        self.device_net
-    }
-
     /// Counts the launch before it starts, so that the proxy is awake when its first request comes.
     pub(super) fn keep_awake(&self) -> KeepAwake {
         KeepAwake::new(&self.net.control, &self.net.shared)
@@ -161,27 +157,27 @@ impl LaunchState {
         let spec = arguments.spec(stream.gpu(), (image, kernel, shape), self.device_net)?;
         let mut kernel = StreamKernel { spec: Arc::new(spec), kept: Vec::new() };
         stream.check(&kernel)?;
-        let kept = Kept::new(arguments.kept());
+        let kept = Kept::new(&arguments.kept);
         // The net's memory, on a GPU that does not know of it.
         kernel.kept.push(Arc::clone(self) as _);
         match stream.gpu().info().kind {
             GpuKind::Emulated => kernel.kept.push(Arc::new(kept)),
             GpuKind::Cuda => lock(&self.kept).extend(kept),
         }
-        lock(&self.sockets).extend(arguments.sockets());
+        lock(&self.sockets).extend(&arguments.sockets);
         Ok(kernel)
     }
 
     /// Puts something on a stream of this launch: counted before it starts, so that the proxy is awake when
-    /// its first request comes.
+    /// its first request comes. `gone` is the error where it is closed.
     pub(super) fn put_on_stream(
         &self,
+        gone: &'static str,
         put: impl FnOnce() -> Result<Submitted, StreamError>,
     ) -> Result<Submitted, StreamError> {
         self.running.check_process()?;
         let open = self.lease.as_ref().and_then(Lease::hold);
-        let _open =
-            open.ok_or(StreamError::Closed("the net of this queue is gone: make a new one"))?;
+        let _open = open.ok_or(StreamError::Closed(gone))?;
         let mut work = lock(&self.work);
         // Nothing of a launch that has ended runs any more.
         if work.counted.is_none() && lock(&self.outcome).is_none() {

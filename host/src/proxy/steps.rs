@@ -1,6 +1,5 @@
 //! The steps of a turn that go over many sockets: scans of what kernels wrote, busy polling, and what is due.
 
-use gpunet_device::Handle;
 use gpunet_device::planted::{Bug, planted};
 
 use super::accepting;
@@ -73,30 +72,28 @@ impl Steps<'_> {
                 break;
             }
             let Some(handle) = self.sockets.schedule.busy.next() else { break };
-            let turn = self.attempt(handle);
-            worked |= turn == Turn::Progress;
             let Some(mut visit) = self.sockets.visit(handle) else {
                 self.sockets.schedule.busy.remove(None);
                 continue;
             };
-            conclude(&mut visit, turn, count <= FEW_BUSY, self.io);
+            // Receives, accepts, or finishes to connect: whatever the socket is there for.
+            let turn = match visit.entry.phase() {
+                Phase::Open => visit.try_stream(),
+                Phase::Listening => accepting::accept(self.sockets, handle, self.io),
+                Phase::Connecting => {
+                    Connecting(&mut visit).finish();
+                    // What the peer has sent first may have been received, and makes no edge any more.
+                    if visit.entry.is_open() { Turn::Progress } else { Turn::Idle }
+                }
+                _ => Turn::Idle,
+            };
+            worked |= turn == Turn::Progress;
+            match self.sockets.visit(handle) {
+                Some(mut visit) => conclude(&mut visit, turn, count <= FEW_BUSY, self.io),
+                None => self.sockets.schedule.busy.remove(None),
+            }
         }
         worked
-    }
-
-    /// Receives, accepts, or finishes to connect: whatever the socket is there for.
-    fn attempt(&mut self, handle: Handle) -> Turn {
-        let Some(mut visit) = self.sockets.visit(handle) else { return Turn::Idle };
-        match visit.entry.phase() {
-            Phase::Open => visit.try_stream(),
-            Phase::Listening => accepting::accept(self.sockets, handle, self.io),
-            Phase::Connecting => {
-                Connecting(&mut visit).finish();
-                // What the peer has sent first may have been received, and makes no edge any more.
-                if visit.entry.is_open() { Turn::Progress } else { Turn::Idle }
-            }
-            _ => Turn::Idle,
-        }
     }
 
     /// Finds out which kernels have read, accepted or taken events, where a socket waits for that.

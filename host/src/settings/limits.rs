@@ -31,7 +31,8 @@ const ALLOWANCE: u64 = 1024;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limits {
     pub(crate) sockets: Option<Quota>,
-    pub(crate) in_flight: Option<InFlight>,
+    /// Of bytes in flight, by direction.
+    pub(crate) in_flight: Option<[Quota; 2]>,
     pub(crate) rate: Option<Rate>,
 }
 
@@ -89,10 +90,7 @@ impl Limits {
     }
 
     fn quota(&self, direction: Direction) -> Option<&Quota> {
-        self.in_flight.as_ref().map(|quotas| match direction {
-            Direction::Receive => &quotas.receive,
-            Direction::Send => &quotas.send,
-        })
+        self.in_flight.as_ref().map(|quotas| &quotas[direction as usize])
     }
 
     /// One more socket of a kernel; whether it may have it.
@@ -117,19 +115,6 @@ pub(crate) enum Grant {
     NotThisOne,
     /// None, and none to those behind it: time must pass first.
     Nobody,
-}
-
-/// Bytes in flight, by direction.
-#[derive(Clone, Debug)]
-pub(crate) struct InFlight {
-    receive: Quota,
-    send: Quota,
-}
-
-impl InFlight {
-    pub(crate) fn new(bytes: u64) -> Self {
-        Self { receive: Quota::new(bytes), send: Quota::new(bytes) }
-    }
 }
 
 /// A number that may be used up and is given back.
@@ -312,14 +297,15 @@ mod tests {
     fn what_is_granted_keeps_both_limits() {
         let limits = Limits {
             sockets: Some(Quota::new(2)),
-            in_flight: Some(InFlight::new(1000)),
+            in_flight: Some([(); 2].map(|()| Quota::new(1000))),
             rate: Some(Rate::new(20_480)),
         };
         let take = |limits: &Limits, want| match limits.acquire(0, Direction::Send, want, 1) {
             Grant::Bytes(bytes) => bytes,
             Grant::NotThisOne | Grant::Nobody => 0,
         };
-        let flying = || limits.in_flight.as_ref().map(|quotas| quotas.send.used());
+        let flying =
+            || limits.in_flight.as_ref().map(|quotas| quotas[Direction::Send as usize].used());
         assert!(limits.slow() && !Limits::default().slow());
         // The rate's share is 256 of 1024 bytes.
         assert_eq!(take(&limits, 900), 256);
@@ -342,13 +328,14 @@ mod tests {
 
     #[test]
     fn limits_of_nothing_and_of_everything() {
-        let nothing = Limits { in_flight: Some(InFlight::new(0)), ..Limits::default() };
+        let nothing =
+            Limits { in_flight: Some([(); 2].map(|()| Quota::new(0))), ..Limits::default() };
         assert_eq!(nothing.acquire(0, Direction::Receive, 100, 1), Grant::NotThisOne);
         let little = nothing.acquire(0, Direction::Receive, 5000, 0);
         assert_eq!(little, Grant::Bytes(ALLOWANCE), "nobody is starved");
         let everything = Limits {
             rate: Some(Rate::new(u64::MAX)),
-            in_flight: Some(InFlight::new(u64::MAX)),
+            in_flight: Some([(); 2].map(|()| Quota::new(u64::MAX))),
             ..Limits::default()
         };
         everything.refill(u64::MAX, 0, false);

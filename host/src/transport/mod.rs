@@ -35,7 +35,6 @@ pub(crate) mod p2p;
 pub(crate) mod provider;
 pub(crate) mod rdma;
 mod ready_set;
-mod seqpacket;
 mod socket;
 pub(crate) mod system;
 #[cfg(test)]

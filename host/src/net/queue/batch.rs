@@ -185,10 +185,7 @@ impl Batch {
 
     /// Whether all buffers are memory of that GPU.
     pub(super) fn check(&self, gpu: &Gpu) -> Result<(), LaunchError> {
-        match self.kept.iter().all(|memory| gpu.reaches(memory)) {
-            true => Ok(()),
-            false => Err(LaunchError::OtherGpu("a buffer".to_owned())),
-        }
+        gpu.check_reach(&self.kept)
     }
 
     /// Bytes of the longest transfer.

@@ -8,7 +8,7 @@ use gpunet_device::op::{Op, PreparedOps};
 use gpunet_device::{Errno, Kernel};
 
 use super::completion::{StatusSlots, Statuses};
-use super::{Batch, StreamQueue};
+use super::{Batch, GONE, StreamQueue};
 use crate::error::{MemoryError, StreamError, WaitError};
 use crate::gpu::{DeviceMemory, LoadedImage, StreamGraph, StreamKernel};
 use crate::lock::lock;
@@ -142,7 +142,7 @@ impl Graph<'_> {
         self.queue.stream.gpu().check_process()?;
         // Numbered in the order of the stream, whichever threads launch it.
         let mut launches = lock(&self.launches);
-        self.queue.launch.put_on_stream(|| self.graph.launch())?;
+        self.queue.launch.put_on_stream(GONE, || self.graph.launch())?;
         *launches = launches.wrapping_add(1);
         Ok(*launches)
     }

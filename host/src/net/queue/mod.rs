@@ -43,6 +43,8 @@ use completion::{PostState, StatusSlots, Statuses};
 /// How long an operation may take where the program does not say.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Why nothing can be put on its stream any more.
+const GONE: &str = "the net of this queue is gone: make a new one";
 /// Operations of a queue whose outcome can be asked for at once.
 const STATUSES: usize = 4096;
 
@@ -277,8 +279,7 @@ impl StreamQueue {
     }
 
     fn submit(&self, kernels: &[StreamKernel]) -> Result<Submitted, StreamError> {
-        let put = || self.stream.submit(kernels);
-        let submitted = self.launch.put_on_stream(put)?;
+        let submitted = self.launch.put_on_stream(GONE, || self.stream.submit(kernels))?;
         if submitted == Submitted::Captured {
             let mut captured = lock(&self.captured);
             captured.extend(kernels.iter().flat_map(|kernel| kernel.kept.iter().cloned()));

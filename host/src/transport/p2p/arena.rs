@@ -94,10 +94,8 @@ impl<T> Kept<T> {
 
     /// Whether it is to be kept: for the next stream, and until all kernels have ended that ran when
     /// it became idle, or the delay is over where all its streams were closed in order.
-    fn is_needed(&mut self, now: Duration) -> bool
-    where
-        T: Home,
-    {
+    /// `arena` is where it lies, and whether somebody else has that.
+    fn is_needed(&mut self, now: Duration, arena: impl Fn(&T) -> (&Arena, bool)) -> bool {
         if !self.is_idle() {
             self.idle = None;
             return true;
@@ -110,39 +108,11 @@ impl<T> Kept<T> {
         if moment.is_over() {
             return false;
         }
-        let arena = self.it.arena();
-        if arena.is_abandoned() || self.it.is_shared() || idle < FREE_DELAY {
+        let (arena, is_shared) = arena(&self.it);
+        if arena.is_abandoned() || is_shared || idle < FREE_DELAY {
             return true;
         }
         arena.allow_free();
-        false
-    }
-}
-
-/// What lies in an arena.
-trait Home {
-    fn arena(&self) -> &Arena;
-
-    /// Whether somebody else has the arena: the other end, where it is of this process, too.
-    fn is_shared(&self) -> bool;
-}
-
-impl Home for Chunk {
-    fn arena(&self) -> &Arena {
-        &self.arena
-    }
-
-    fn is_shared(&self) -> bool {
-        Arc::strong_count(&self.arena) > 1
-    }
-}
-
-impl Home for Arena {
-    fn arena(&self) -> &Arena {
-        self
-    }
-
-    fn is_shared(&self) -> bool {
         false
     }
 }
@@ -157,12 +127,17 @@ impl Arenas {
     pub(crate) fn tidy(&self) {
         let (now, mut unused) = (self.system.now(), Vec::new());
         lock(&self.own).retain(|_, chunks| {
-            unused.extend(chunks.extract_if(.., |chunk| !chunk.is_needed(now)));
+            // The other end has it as well, where it is of this process.
+            let is_unused = |chunk: &mut Kept<Chunk>| {
+                !chunk.is_needed(now, |it| (&it.arena, Arc::strong_count(&it.arena) > 1))
+            };
+            unused.extend(chunks.extract_if(.., is_unused));
             !chunks.is_empty()
         });
         let unused_bytes: u64 = unused.iter().map(|chunk| chunk.it.arena.len() as u64).sum();
-        let foreign: Vec<_> =
-            lock(&self.peers).extract_if(|_, arena| !arena.is_needed(now)).collect();
+        let foreign: Vec<_> = lock(&self.peers)
+            .extract_if(|_, arena| !arena.is_needed(now, |arena| (arena, false)))
+            .collect();
         // Not under a lock: a driver is called.
         drop((unused, foreign));
         *lock(&self.budget) += unused_bytes;

@@ -47,8 +47,7 @@ pub(crate) struct Handshake {
     p2p: Arc<P2p>,
     channel: Arc<ControlChannel>,
     names: Names,
-    receive_ring: u32,
-    send_ring: u32,
+    sizes: RingSizes,
     expected: Expected,
     /// What the caller has offered: the listener's kernel may write there already.
     offered: Option<Inbox>,
@@ -88,8 +87,7 @@ impl Handshake {
         expected: Expected,
     ) -> Box<Self> {
         let (channel, offered) = (Arc::new(channel), None);
-        let RingSizes { receive: receive_ring, send: send_ring } = sizes;
-        Box::new(Self { p2p, channel, names, receive_ring, send_ring, expected, offered })
+        Box::new(Self { p2p, channel, names, sizes, expected, offered })
     }
 
     /// Goes on as far as it can; the stream once it is connected.
@@ -116,14 +114,14 @@ impl Handshake {
                         return self.refuse(Errno::EXDEV);
                     }
                     self.names = self.names.of_accepted(name, called);
-                    self.receive_ring = together(self.receive_ring, send_ring);
-                    let (token, send_ring) = (process::token(), self.send_ring);
+                    self.sizes.receive = together(self.sizes.receive, send_ring);
+                    let (token, send_ring) = (process::token(), self.sizes.send);
                     self.channel.send(Message::Welcome { token, gpu: own_gpu, send_ring }, None)?;
                     Expected::Offer(peer, gpu == own_gpu)
                 }
                 (Expected::Welcome, (Message::Welcome { token, gpu, send_ring }, _)) => {
                     let peer = Process { pid: self.channel.peer_pid()?, token };
-                    let ring = together(self.receive_ring, send_ring);
+                    let ring = together(self.sizes.receive, send_ring);
                     let inbox = self.p2p.inbox(peer, ring, arena::new_base(self.p2p.system))?;
                     let (offer, descriptor) = inbox.offer()?;
                     self.channel.send(Message::Offer(offer), Some(descriptor.as_fd()))?;
@@ -155,7 +153,7 @@ impl Handshake {
     }
 
     fn answer_offer(&self, peer: Process, base: u64) -> Result<Inbox, Errno> {
-        let inbox = self.p2p.inbox(peer, self.receive_ring, base)?;
+        let inbox = self.p2p.inbox(peer, self.sizes.receive, base)?;
         let (offer, descriptor) = inbox.offer()?;
         self.channel.send(Message::Offer(offer), Some(descriptor.as_fd()))?;
         Ok(inbox)

@@ -90,7 +90,7 @@ impl Socket for RdmaConnector {
 impl Connector for RdmaConnector {
     fn region(&mut self, peer: &SocketAddr) -> Result<RingRegion, Errno> {
         let peer = self.options.ip(peer)?;
-        let route = self.rdma.route_to(self.bound, peer).map_err(|error| errno(&error))?;
+        let route = self.rdma.route_to(self.bound, peer).map_err(errno)?;
         let prepared = Prepared::new(&self.rdma, route, self.options.placements, None)?;
         let region = prepared.region();
         self.state = State::Prepared(prepared);

@@ -27,7 +27,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 
 use gpunet_device::abi::errno::Errno;
-use rsocket_shim::load::{Libraries, LoadError};
+use rsocket_shim::load::Libraries;
 use rsocket_shim::stream::{Request, StreamError};
 use rsocket_shim::verbs::{Device, VerbsError};
 use serde::Serialize;
@@ -55,11 +55,6 @@ pub(crate) struct Rdma {
 }
 
 impl Rdma {
-    /// Whether this machine has RDMA.
-    pub(crate) fn look() -> Result<&'static Libraries, LoadError> {
-        Libraries::load()
-    }
-
     pub(crate) fn new(
         libraries: &'static Libraries,
         gpu: Gpu,
@@ -67,18 +62,16 @@ impl Rdma {
         gpu_rings: Option<Arc<DeviceMemory>>,
         placements: Placements,
     ) -> Self {
-        let (adapters, peers) = (Mutex::default(), Peers::default());
-        let (refusals, releaser) = (Seldom::default(), Releaser::default());
         Self {
             libraries,
             gpu,
             host_rings,
             gpu_rings,
             placements,
-            adapters,
-            peers,
-            refusals,
-            releaser,
+            adapters: Mutex::default(),
+            peers: Peers::default(),
+            refusals: Seldom::default(),
+            releaser: Releaser::default(),
         }
     }
 
@@ -122,12 +115,6 @@ impl Rdma {
         Ok((self.adapter(local)?, local))
     }
 
-    /// What each device that was used made of the rings.
-    fn report(&self) -> Vec<AdapterReport> {
-        let adapters = lock(&self.adapters);
-        adapters.iter().map(|adapter| adapter.report()).collect()
-    }
-
     /// Where rings may lie, by the net's wish and a socket's own.
     fn allowed(&self, wish: Option<Placements>) -> impl Fn(Placement) -> bool {
         let net = self.placements;
@@ -161,7 +148,7 @@ pub struct AdapterReport {
 }
 
 /// The number for a kernel, and the reason for people.
-fn errno(error: &StreamError) -> Errno {
+fn errno(error: StreamError) -> Errno {
     let errno = Errno(error.errno());
     tracing::debug!(%error, %errno, "RDMA");
     errno

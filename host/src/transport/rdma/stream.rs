@@ -41,38 +41,17 @@ pub(super) struct RdmaStream {
 }
 
 impl RdmaStream {
-    /// One that has begun to connect, with the addresses of both ends.
-    pub(super) fn connecting(
+    fn new(
         rdma: Arc<Rdma>,
         options: RdmaOptions,
-        connection: Connection,
+        link: Link,
         placement: Placement,
         (local, peer): (IpSocketAddr, Option<IpSocketAddr>),
     ) -> Self {
-        let mut this = Self {
-            rdma,
-            options,
-            link: Link::Gone,
-            placement,
-            local,
-            peer,
-            reported_sent: 0,
-            reported_received: 0,
-            offered: 0,
-            busy: false,
-        };
-        this.start(connection);
-        this
-    }
-
-    /// One whose request is accepted when it has rings.
-    pub(super) fn accepted(rdma: Arc<Rdma>, options: RdmaOptions, prepared: Prepared) -> Self {
-        let (local, placement) = (prepared.local, prepared.placement);
-        let peer = prepared.request.as_ref().and_then(Request::peer_address);
         Self {
             rdma,
             options,
-            link: Link::Requested(prepared),
+            link,
             placement,
             local,
             peer,
@@ -83,11 +62,31 @@ impl RdmaStream {
         }
     }
 
+    /// One that has begun to connect, with the addresses of both ends.
+    pub(super) fn connecting(
+        rdma: Arc<Rdma>,
+        options: RdmaOptions,
+        connection: Connection,
+        placement: Placement,
+        ends: (IpSocketAddr, Option<IpSocketAddr>),
+    ) -> Self {
+        let mut this = Self::new(rdma, options, Link::Gone, placement, ends);
+        this.start(connection);
+        this
+    }
+
+    /// One whose request is accepted when it has rings.
+    pub(super) fn accepted(rdma: Arc<Rdma>, options: RdmaOptions, prepared: Prepared) -> Self {
+        let (local, placement) = (prepared.local, prepared.placement);
+        let peer = prepared.request.as_ref().and_then(Request::peer_address);
+        Self::new(rdma, options, Link::Requested(prepared), placement, (local, peer))
+    }
+
     /// Whether it is connected by now.
     pub(super) fn is_open(&mut self) -> Result<bool, Errno> {
         // One that is busy is open, and tried again.
         let (connection, progressed) = self.progress()?;
-        let _ = progressed.map_err(|error| errno(&error))?;
+        let _ = progressed.map_err(errno)?;
         Ok(connection.state() == State::Open)
     }
 
@@ -104,9 +103,7 @@ impl RdmaStream {
     fn apply_keepalive(&mut self) -> Result<(), Errno> {
         let every = self.options.keepalive();
         match &mut self.link {
-            Link::Connection(connection) => {
-                connection.set_keepalive(every).map_err(|error| errno(&error))
-            }
+            Link::Connection(connection) => connection.set_keepalive(every).map_err(errno),
             _ => Ok(()),
         }
     }
@@ -206,7 +203,7 @@ impl Stream for RdmaStream {
         let _ = connection.consumed(arrived);
         self.reported_received = arrived;
         match progressed {
-            Err(error) => Err(errno(&error)),
+            Err(error) => Err(errno(error)),
             Ok(_) if arrived != reported => Ok(Transferred::Bytes((arrived - reported) as usize)),
             Ok(Next::Again) => Ok(Transferred::Bytes(0)),
             Ok(Next::Wait) => Ok(Transferred::Later),
@@ -219,7 +216,7 @@ impl Stream for RdmaStream {
             connection.shutdown_send();
         }
         let (_, progressed) = self.progress()?;
-        progressed.map(drop).map_err(|error| errno(&error))
+        progressed.map(drop).map_err(errno)
     }
 
     fn leave(&mut self) -> bool {
@@ -239,7 +236,7 @@ impl DeviceStream for RdmaStream {
         // The rest of what came before it failed is still for the kernel.
         match (new, progressed) {
             (0, Err(StreamError::Reset)) if connection.is_peer_done() => Ok(Transferred::End),
-            (0, Err(error)) => Err(errno(&error)),
+            (0, Err(error)) => Err(errno(error)),
             (0, Ok(_)) if connection.is_peer_done() => Ok(Transferred::End),
             (0, Ok(Next::Again)) => Ok(Transferred::Bytes(0)),
             (0, Ok(Next::Wait)) => Ok(Transferred::Later),
@@ -259,12 +256,12 @@ impl DeviceStream for RdmaStream {
         // From where the last report ended; what is under way may reach further.
         let tail = self.offered.max(reported + most);
         self.offered = tail;
-        self.connection()?.offer(tail).map_err(|error| errno(&error))?;
+        self.connection()?.offer(tail).map_err(errno)?;
         // Not only for bytes: nobody receives any more where the peer has ended its stream.
         let (connection, progressed) = self.progress_unless(|it| it.sent() != reported)?;
         match (connection.sent() - reported, progressed) {
             (0, Ok(_)) => Ok(Transferred::Later),
-            (0, Err(error)) => Err(errno(&error)),
+            (0, Err(error)) => Err(errno(error)),
             (bytes, _) => {
                 let bytes = bytes.min(most);
                 self.reported_sent += bytes;
@@ -279,7 +276,7 @@ impl DeviceStream for RdmaStream {
         match progressed {
             _ if connection.arrived() != reported => Ok(Transferred::Bytes(1)),
             Err(error) if error != StreamError::Reset || !connection.is_peer_done() => {
-                Err(errno(&error))
+                Err(errno(error))
             }
             _ if connection.is_peer_done() => Ok(Transferred::End),
             Ok(Next::Again) => Ok(Transferred::Bytes(0)),
