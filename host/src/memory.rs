@@ -59,26 +59,20 @@ impl Memory {
             gpu_control: gpu.host_memory(layout.gpu_control_words() * 8)?,
             host_control,
             rings: Arc::new(gpu.host_memory(ring_bytes)?),
-            gpu_rings: match rings_on_gpu {
-                true => Some(Arc::new(gpu.device_memory(ring_bytes)?)),
-                false => None,
-            },
+            gpu_rings: rings_on_gpu
+                .then(|| gpu.device_memory(ring_bytes).map(Arc::new))
+                .transpose()?,
             records: gpu.device_memory(layout.records_words() * 8)?,
         };
         let [(gpu_control, _), (host_control, _), (rings, ring_bytes), _] = this.regions();
+        let (gpu_rings, gpu_ring_bytes) = this.gpu_rings();
+        let none = (std::ptr::null_mut(), 0);
+        let (arenas, arena_bytes) = window.map_or(none, |window| (window.base, window.bytes));
         let regions = Regions {
             gpu_control: gpu_control.cast(),
             host_control: host_control.cast(),
-            rings: [
-                rings,
-                this.gpu_rings_at(),
-                window.map_or(std::ptr::null_mut(), |window| window.base),
-            ],
-            ring_bytes: [
-                ring_bytes as u64,
-                this.gpu_ring_bytes() as u64,
-                window.map_or(0, |window| window.bytes),
-            ],
+            rings: [rings, gpu_rings, arenas],
+            ring_bytes: [ring_bytes as u64, gpu_ring_bytes as u64, arena_bytes],
         };
         let header = header(&regions, heartbeat_timeout_ns).map(u64::to_ne_bytes);
         this.records.write(0, header.as_flattened())?;
@@ -90,12 +84,10 @@ impl Memory {
         (Arc::clone(&self.rings), self.gpu_rings.clone())
     }
 
-    fn gpu_rings_at(&self) -> *mut u8 {
-        self.gpu_rings.as_ref().map_or(std::ptr::null_mut(), |rings| rings.device_ptr())
-    }
-
-    fn gpu_ring_bytes(&self) -> usize {
-        self.gpu_rings.as_ref().map_or(0, |rings| rings.len())
+    /// Where those in GPU memory begin, and their bytes.
+    fn gpu_rings(&self) -> (*mut u8, usize) {
+        let at = |rings: &Arc<DeviceMemory>| (rings.device_ptr(), rings.len());
+        self.gpu_rings.as_ref().map_or((std::ptr::null_mut(), 0), at)
     }
 
     /// The net's shape.
@@ -257,7 +249,7 @@ impl Memory {
         assert!(capacity.is_power_of_two() && length <= capacity);
         let (rings, bytes) = match ring.region {
             0 => (self.rings.as_ptr(), self.rings.len()),
-            _ => (self.gpu_rings_at(), self.gpu_ring_bytes()),
+            _ => self.gpu_rings(),
         };
         assert!(ring.offset as usize + capacity <= bytes);
         let start = position as usize & (capacity - 1);

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use super::wait_until;
 use crate::gpu::KernelError;
 use crate::lock::lock;
 
@@ -48,9 +49,7 @@ impl Faults {
         let me = std::thread::current().id();
         // A function that drops the net does not wait for itself.
         for thread in lock(&self.called).drain(..).filter(|thread| thread.thread().id() != me) {
-            while !thread.is_finished() && Instant::now() < deadline {
-                std::thread::sleep(Duration::from_millis(1));
-            }
+            wait_until(deadline, || thread.is_finished());
         }
     }
 }

@@ -190,9 +190,7 @@ impl Drop for Net {
         }
         let deadline = Instant::now() + STOP;
         // Queues without work are launches, too.
-        while !lock(&self.launches).taken.is_empty() && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_micros(200));
-        }
+        wait_until(deadline, || lock(&self.launches).taken.is_empty());
         let stuck: Vec<_> = lock(&self.launches).launches.drain(..).collect();
         self.control.stuck.fetch_add(stuck.len() as u32, Ordering::Relaxed);
         for launch in &stuck {
@@ -217,9 +215,7 @@ impl Drop for Net {
         self.shared.drain.wake();
         let deadline = Instant::now() + LEAVE;
         for thread in self.threads.drain(..).chain(self.supervisor.take()) {
-            while !thread.is_finished() && Instant::now() < deadline {
-                std::thread::sleep(Duration::from_micros(200));
-            }
+            wait_until(deadline, || thread.is_finished());
             if thread.is_finished() {
                 // A panic was caught and reported where it happened.
                 let _ = thread.join();
@@ -236,6 +232,13 @@ impl Drop for Net {
             let queue = lock(&self.shared.printer).clone();
             printing.finish(&queue, queued);
         }
+    }
+}
+
+/// Waits until something is so, or for as long as it may take.
+fn wait_until(deadline: Instant, is: impl Fn() -> bool) {
+    while !is() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_micros(200));
     }
 }
 

@@ -20,6 +20,7 @@ use crate::transport::{RingRegion, RingSizes, Rings};
 const LOGGED_VIOLATIONS: u64 = 100;
 
 /// See the module.
+#[derive(Default)]
 pub(crate) struct Channel {
     handle: Handle,
     /// The socket's slot in the net's tables.
@@ -45,18 +46,7 @@ pub(crate) struct Channel {
 impl Channel {
     /// That of a socket in a slot of the net's tables, without rings.
     pub(super) fn new(handle: Handle, index: usize) -> Self {
-        Self {
-            handle,
-            index,
-            receive: Counted::default(),
-            send: Counted::default(),
-            endings: Endings::default(),
-            inboxes: None,
-            rings_may_change: false,
-            descriptors: 0,
-            packet_holds: false,
-            units_since: 0,
-        }
+        Self { handle, index, ..Self::default() }
     }
 
     /// Takes both rings of a stream.

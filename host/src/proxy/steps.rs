@@ -43,9 +43,9 @@ impl Steps<'_> {
     /// Finds out which kernels have sent.
     pub(super) fn scan_tails(&mut self) -> bool {
         let Sockets { context, table, schedule } = &mut *self.sockets;
-        let gpu = context.memory().send_tails(context.id * table.slots(), table.used());
+        let gpu = context.memory().send_tails(context.id * table.slots(), table.used);
         let busy = !schedule.busy.handles().is_empty();
-        schedule.tails.find(&gpu, table.used(), busy, self.changed);
+        schedule.tails.find(&gpu, table.used, busy, self.changed);
         let mut worked = false;
         for (slot, word) in self.changed.drain(..) {
             // Each may send its budget.
@@ -102,9 +102,9 @@ impl Steps<'_> {
         if schedule.heads.awaited == 0 {
             return false;
         }
-        let gpu = context.memory().receive_heads(context.id * table.slots(), table.used());
+        let gpu = context.memory().receive_heads(context.id * table.slots(), table.used);
         let busy = !schedule.busy.handles().is_empty();
-        schedule.heads.find(&gpu, table.used(), busy, self.changed);
+        schedule.heads.find(&gpu, table.used, busy, self.changed);
         let mut worked = false;
         for (slot, _) in self.changed.drain(..) {
             let Some(mut visit) = self.sockets.visit_slot(slot) else { continue };

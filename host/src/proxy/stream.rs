@@ -5,9 +5,10 @@ use gpunet_device::SocketAddr;
 use crate::transport::Direction;
 
 /// How far a stream is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum StreamPhase {
     /// Its kernel has asked for it.
+    #[default]
     Connecting,
     /// It is connected.
     Open,
@@ -16,6 +17,7 @@ pub(crate) enum StreamPhase {
 }
 
 /// What a stream has beside its rings.
+#[derive(Default)]
 pub(crate) struct Stream {
     pub(crate) phase: StreamPhase,
     /// Bytes received since the kernel last sent any.
@@ -67,16 +69,7 @@ impl Flow {
 
 impl Stream {
     pub(super) fn new(phase: StreamPhase) -> Self {
-        Self {
-            phase,
-            one_way: 0,
-            back_off_until_ns: 0,
-            moves: 0,
-            off_epoll: false,
-            reported_head: 0,
-            flow: Flow::default(),
-            retry: None,
-        }
+        Self { phase, ..Self::default() }
     }
 
     /// Whether it was closed.

@@ -8,7 +8,7 @@ use super::entry::Entry;
 pub(crate) struct Table {
     slots: Vec<Option<Box<Entry>>>,
     /// Slots from here on have no socket.
-    used: usize,
+    pub(super) used: usize,
 }
 
 impl Table {
@@ -19,11 +19,6 @@ impl Table {
     /// How many slots there are.
     pub(super) fn slots(&self) -> usize {
         self.slots.len()
-    }
-
-    /// Slots from here on have no socket.
-    pub(super) fn used(&self) -> usize {
-        self.used
     }
 
     /// Whether there is no socket.

@@ -12,11 +12,10 @@ use gpunet_device::SocketAddr;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::option::SocketOption;
 
-use super::candidate::Candidate;
 use super::provider::Provider;
 use super::timeout::Timeout;
 use super::unconnected::Unconnected;
-use super::{Carrier, Connector, RingRegion, Rings, Socket, SystemSocket, Transport};
+use super::{Candidate, Carrier, Connector, RingRegion, Rings, Socket, SystemSocket, Transport};
 
 /// What is being tried.
 enum Attempt {

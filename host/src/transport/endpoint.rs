@@ -7,7 +7,6 @@ use gpunet_device::SocketAddr;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::option::SocketOption;
 
-use super::candidate::candidates;
 use super::connecting::{Connected, Connecting};
 use super::listener::Listener;
 use super::unconnected::Unconnected;
@@ -145,7 +144,7 @@ impl Endpoint {
                 other => return (other, Err(Errno::EISCONN)),
             };
             socket.sizes = sizes;
-            let rest = rest.unwrap_or_else(|| candidates(&socket.available, socket.choice, peer));
+            let rest = rest.unwrap_or_else(|| socket.available.candidates(socket.choice, peer));
             match Connecting::new(socket, peer, rest) {
                 Ok(connecting) => {
                     let region = connecting.region();

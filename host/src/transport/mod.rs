@@ -22,7 +22,6 @@
 //! came, kernels report how they end. Nothing waits. What they use of the operating system is passed in (`system`).
 
 mod bound_path;
-mod candidate;
 mod choice;
 mod connecting;
 mod descriptor;
@@ -42,6 +41,7 @@ mod tests;
 mod timeout;
 mod unconnected;
 
+use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -135,7 +135,24 @@ impl Available {
         let chosen = move |it: &dyn Provider| auto || it.transport().choice() == choice;
         self.providers.iter().filter(move |it| chosen(&***it) && it.serves(domain))
     }
+
+    /// The candidates for a connection to a peer, in the order in which they are tried.
+    fn candidates(&self, choice: TransportChoice, peer: &SocketAddr) -> VecDeque<Candidate> {
+        let auto = choice == TransportChoice::Auto;
+        let served = peer.domain().into_iter().flat_map(|domain| self.providers(choice, domain));
+        let reached = served.filter(|provider| !auto || provider.reaches(peer));
+        let mut all: VecDeque<_> = reached.cloned().map(Some).collect();
+        // A path that was to be reached by RDMA is the system's.
+        let others = matches!(choice, TransportChoice::Tcp | TransportChoice::Rdma);
+        if auto || others && all.is_empty() {
+            all.push_back(None);
+        }
+        all
+    }
 }
+
+/// A transport to be tried: a provider's, or the system's socket.
+type Candidate = Option<Arc<dyn Provider>>;
 
 /// What the sockets of a net are made with.
 pub(crate) struct Transports {

@@ -218,7 +218,7 @@ impl Arenas {
         if arena.len() as u64 != bytes {
             return Err(Errno::EPROTO);
         }
-        Ok(Outbox { arena, ring, capacity, inbox, base })
+        Ok(Outbox { arena, offer: *offer })
     }
 
     fn own_arena(&self, number: u64) -> Result<Arc<Arena>, Errno> {

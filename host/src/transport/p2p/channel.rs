@@ -18,12 +18,6 @@ pub(crate) enum Received {
     Closed,
 }
 
-#[cfg(test)]
-std::thread_local! {
-    /// How often something was received on this thread, or was to be.
-    pub(super) static RECEIVED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
-}
-
 /// One end of a control channel.
 pub(crate) struct ControlChannel {
     system: SystemRef,
@@ -50,7 +44,7 @@ impl ControlChannel {
     /// The next message; EPROTO for one that makes no sense.
     pub(crate) fn receive(&self) -> Result<Received, Errno> {
         #[cfg(test)]
-        RECEIVED.set(RECEIVED.get() + 1);
+        super::tests::RECEIVED.set(super::tests::RECEIVED.get() + 1);
         let mut bytes = [0_u8; BYTES];
         match self.system.receive(self.as_fd(), &mut bytes) {
             Ok(packet) if packet.length == 0 => Ok(Received::Closed),

@@ -122,10 +122,8 @@ impl Handshake {
                 (Expected::Welcome, (Message::Welcome { token, gpu, send_ring }, _)) => {
                     let peer = Process { pid: self.channel.peer_pid()?, token };
                     let ring = together(self.sizes.receive, send_ring);
-                    let inbox = self.p2p.inbox(peer, ring, arena::new_base(self.p2p.system))?;
-                    let (offer, descriptor) = inbox.offer()?;
-                    self.channel.send(Message::Offer(offer), Some(descriptor.as_fd()))?;
-                    self.offered = Some(inbox);
+                    self.offered =
+                        Some(self.offer(peer, ring, arena::new_base(self.p2p.system))?);
                     Expected::Offer(peer, gpu == self.p2p.gpu.identity())
                 }
                 (Expected::Offer(peer, one_gpu), (Message::Offer(offer), descriptor)) => {
@@ -138,8 +136,8 @@ impl Handshake {
                     let inbox = match self.offered.take() {
                         Some(inbox) => inbox,
                         None => {
-                            let answered = self.answer_offer(peer, offer.base);
-                            answered.or_else(|errno| self.refuse(errno))?
+                            let offered = self.offer(peer, self.sizes.receive, offer.base);
+                            offered.or_else(|errno| self.refuse(errno))?
                         }
                     };
                     let (p2p, channel) = (Arc::clone(&self.p2p), Arc::clone(&self.channel));
@@ -152,8 +150,9 @@ impl Handshake {
         }
     }
 
-    fn answer_offer(&self, peer: Process, base: u64) -> Result<Inbox, Errno> {
-        let inbox = self.p2p.inbox(peer, self.sizes.receive, base)?;
+    /// Offers the other end an inbox.
+    fn offer(&self, peer: Process, ring: u32, base: u64) -> Result<Inbox, Errno> {
+        let inbox = self.p2p.inbox(peer, ring, base)?;
         let (offer, descriptor) = inbox.offer()?;
         self.channel.send(Message::Offer(offer), Some(descriptor.as_fd()))?;
         Ok(inbox)
