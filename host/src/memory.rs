@@ -199,7 +199,7 @@ impl Memory {
 
     /// What a shard's thread showed last.
     pub(crate) fn last_beat(&self, shard: usize) -> u64 {
-        self.host_control.last_beat(self.layout.heartbeat(shard), shard)
+        self.host_control.last_beat(shard)
     }
 
     /// Written by the proxy: receive tail, send head, status.

@@ -2,8 +2,8 @@
 //! has mapped. `Memory` knows what stands where in it; only the host's side comes here.
 //!
 //! Nothing is read back from it, since a load from a mapping waits for the bus: a [`ControlWord`] can
-//! be written, and that is all. Heartbeats, which the supervisor looks at, are kept beside a
-//! mapping as well. Where the processor combines stores it keeps no order among them, release or
+//! be written, and that is all. Heartbeats, which the supervisor looks at, are kept beside it
+//! as well. Where the processor combines stores it keeps no order among them, release or
 //! not: a release has a store fence before it, behind what it publishes, and one after it, which
 //! sends it on its way. On other memory that is a branch that is never taken.
 //!
@@ -28,8 +28,8 @@ pub(crate) struct HostControl {
     first: Word,
     words: usize,
     caching: Caching,
-    /// The heartbeats that were written last, where the words themselves are not to be read.
-    beats: Option<Box<[AtomicU64]>>,
+    /// The heartbeats that were written last: the words themselves may not be there to be read.
+    beats: Box<[AtomicU64]>,
     report: ControlMemoryReport,
     held: Held,
 }
@@ -61,13 +61,12 @@ impl HostControl {
                 (view.as_ptr(), mapping.caching(), Some(mapping.backend().to_string()))
             }
         };
-        let beats = || (0..layout.shards).map(|_| AtomicU64::new(0)).collect();
         Ok(Self {
             // SAFETY: host memory is page aligned, and a word was just placed in a mapping; `held` keeps both.
             first: unsafe { Word::at(start.cast()) },
             words: layout.host_control_words(),
             caching,
-            beats: mapped_by.is_some().then(beats),
+            beats: (0..layout.shards).map(|_| AtomicU64::new(0)).collect(),
             report: ControlMemoryReport { mapped_by, why },
             held,
         })
@@ -102,17 +101,12 @@ impl HostControl {
     /// Writes a shard's heartbeat, which stands in that word.
     pub(crate) fn beat(&self, at: usize, shard: usize, beat: u64) {
         self.word(at).store(beat);
-        if let Some(beats) = &self.beats {
-            beats[shard].store(beat, Ordering::Relaxed);
-        }
+        self.beats[shard].store(beat, Ordering::Relaxed);
     }
 
     /// The heartbeat that was written last.
-    pub(crate) fn last_beat(&self, at: usize, shard: usize) -> u64 {
-        match &self.beats {
-            Some(beats) => beats[shard].load(Ordering::Relaxed),
-            None => self.word(at).word.load(),
-        }
+    pub(crate) fn last_beat(&self, shard: usize) -> u64 {
+        self.beats[shard].load(Ordering::Relaxed)
     }
 
     /// Keeps what this thread stores later behind what it has stored.
@@ -263,7 +257,7 @@ mod tests {
         control.beat(5, 1, 9);
         let seen = [last, 16, 19, 5].map(|at| on_the_gpu(&control, at));
         assert_eq!(seen, [7, 1, 4, 9]);
-        assert_eq!((control.last_beat(5, 1), control.last_beat(4, 0)), (9, 0));
+        assert_eq!((control.last_beat(1), control.last_beat(0)), (9, 0));
         assert_eq!(control.report().mapped_by.as_deref(), Some("dma-buf"));
     }
 
@@ -276,7 +270,7 @@ mod tests {
         control.word(3).store_release(8);
         control.beat(5, 1, 9);
         assert_eq!((on_the_gpu(&control, 3), on_the_gpu(&control, 5)), (7, 0));
-        assert_eq!(control.last_beat(5, 1), 9);
+        assert_eq!(control.last_beat(1), 9);
     }
 
     #[test]

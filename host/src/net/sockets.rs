@@ -149,10 +149,7 @@ impl Net {
             made.start_stream(StreamPhase::Open);
             made.channel.allocate(shared, Account::Own, RingRegion::Host, wishes.rings)
         };
-        if let Err(errno) = rings {
-            made.give_back(shared);
-            return Err(failed(errno));
-        }
+        rings.inspect_err(|_| made.give_back(shared)).map_err(failed)?;
         made.publish(&shared.memory);
         let shard = handle.shard() as usize;
         shared.send(shard, Message::Adopt(Box::new(made)));

@@ -102,7 +102,11 @@ impl<'a> Supervisor<'a> {
     /// its kernels are stopped as far as words reach them, and the process lives on.
     fn check_memory(&self) {
         if self.control.control_memory_lost.get().is_none() {
-            let Err(gone) = check_control_memory(self.shared, self.control) else { return };
+            let checked = match self.control.takes_control_memory.load(Ordering::Acquire) {
+                true => Err(AccessError::Revoked),
+                false => self.shared.memory.host_control.check(),
+            };
+            let Err(gone) = checked else { return };
             // Before anything else is stored there.
             self.shared.memory.host_control.abandon();
             tracing::error!(%gone, "the control memory of a net is lost; the net is down");
@@ -165,12 +169,5 @@ impl<'a> Supervisor<'a> {
         // Before the slot is free: an abort that finds no outcome stops this launch and no other.
         state.finish(outcome);
         lock(self.launches).taken.remove(&state.slot);
-    }
-}
-
-fn check_control_memory(shared: &Shared, control: &Control) -> Result<(), AccessError> {
-    match control.takes_control_memory.load(Ordering::Acquire) {
-        true => Err(AccessError::Revoked),
-        false => shared.memory.host_control.check(),
     }
 }

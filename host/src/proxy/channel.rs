@@ -64,14 +64,11 @@ impl Channel {
         let head = shared.memory.receive_head(self.index).load();
         self.receive = shared.ring_in(account, region, sizes.receive, head)?;
         let tail = shared.memory.send_tail(self.index).load();
-        match shared.ring_in(account, region, sizes.send, tail) {
-            Ok(ring) => self.send = ring,
-            Err(errno) => {
-                shared.pool.free_ring(&self.receive.location);
-                self.receive = Counted::default();
-                return Err(errno);
-            }
-        }
+        let send = shared.ring_in(account, region, sizes.send, tail);
+        let give_back = |_: &Errno| {
+            shared.pool.free_ring(&std::mem::take(&mut self.receive).location);
+        };
+        self.send = send.inspect_err(give_back)?;
         Ok(())
     }
 

@@ -267,9 +267,10 @@ impl Entry {
         self.channel.release(shared);
         let limits = &shared.policy.limits;
         if let Some(stream) = self.stream() {
-            let (received, sent) = stream.flow.land_all();
-            limits.land(Direction::Receive, received);
-            limits.land(Direction::Send, sent);
+            let flying = std::mem::take(&mut stream.flow.flying);
+            for direction in [Direction::Receive, Direction::Send] {
+                limits.land(direction, flying[direction as usize]);
+            }
         }
         if std::mem::take(&mut self.counted) {
             limits.release_socket();

@@ -45,7 +45,8 @@ impl Limited<'_, '_> {
         if free == 0 {
             return untried(entry, Turn::Full);
         }
-        let flying = entry.stream().map_or(0, |stream| stream.flow.received);
+        let flying =
+            entry.stream().map_or(0, |stream| stream.flow.flying[Direction::Receive as usize]);
         let wanted = free.min(context.pacing().budget_bytes);
         let granted = match context.limits().acquire(context.id, Direction::Receive, wanted, flying)
         {
@@ -56,7 +57,7 @@ impl Limited<'_, '_> {
         let moved = pump.map_or(Moved::NOTHING, |mut pump| pump.receive(Most::Granted(granted)));
         let transferred = entry.channel.receive.ours - before;
         if let Some(stream) = entry.stream() {
-            stream.flow.received += transferred;
+            stream.flow.flying[Direction::Receive as usize] += transferred;
         }
         context.limits().release(Direction::Receive, granted - transferred);
         Ok(moved)
@@ -87,7 +88,8 @@ impl Limited<'_, '_> {
             return Ok(Turn::Idle);
         }
         let (entry, context) = (&mut *self.0.entry, &*self.0.context);
-        let flying = entry.stream().map_or(0, |stream| stream.flow.sent);
+        let flying =
+            entry.stream().map_or(0, |stream| stream.flow.flying[Direction::Send as usize]);
         let wanted = (unsent - under_way).min(context.pacing().budget_bytes);
         let granted = match context.limits().acquire(context.id, Direction::Send, wanted, flying) {
             Grant::Bytes(bytes) => bytes,
@@ -99,7 +101,7 @@ impl Limited<'_, '_> {
         let gone = self.0.entry.channel.send.ours - before + self.under_way();
         let spent = gone.saturating_sub(under_way).min(granted);
         if let Some(stream) = self.0.entry.stream() {
-            stream.flow.sent += spent;
+            stream.flow.flying[Direction::Send as usize] += spent;
         }
         self.0.context.limits().release(Direction::Send, granted - spent);
         if self.0.entry.channel.unsent() == 0 {

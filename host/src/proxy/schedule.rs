@@ -191,7 +191,7 @@ impl Schedule {
     pub(super) fn forget(&mut self, entry: &mut Entry) {
         self.heads.came(entry);
         self.timers.disarm(entry);
-        if entry.stream().is_some_and(|stream| stream.flow.is_queued()) {
+        if entry.stream().is_some_and(|stream| stream.flow.queued.contains(&true)) {
             self.throttle.some_left();
         }
     }

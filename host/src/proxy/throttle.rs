@@ -38,7 +38,7 @@ impl Throttle {
     pub(super) fn add(&mut self, entry: &mut Entry, direction: Direction) -> bool {
         let handle = entry.handle;
         let Some(stream) = entry.stream() else { return false };
-        let new = !std::mem::replace(stream.flow.queued(direction), true);
+        let new = !std::mem::replace(&mut stream.flow.queued[direction as usize], true);
         if new {
             self.queue.push_back((handle, direction));
         }
@@ -92,7 +92,7 @@ pub(super) fn serve(sockets: &mut Sockets) -> bool {
         let Some((handle, direction)) = next else { break };
         let Some(mut visit) = sockets.visit(handle) else { continue };
         let Some(stream) = visit.entry.stream() else { continue };
-        *stream.flow.queued(direction) = false;
+        stream.flow.queued[direction as usize] = false;
         let served = match direction {
             Direction::Receive => {
                 let moved = Limited(&mut visit).receive_granted();
@@ -133,18 +133,17 @@ fn commit_in_flight(sockets: &mut Sockets) {
     let Sockets { context, table, .. } = sockets;
     let limits = context.limits();
     for entry in table.iter_mut() {
-        let flies = |flow: &super::stream::Flow| flow.received + flow.sent > 0;
-        if !entry.stream().is_some_and(|stream| flies(&stream.flow)) {
+        if entry.stream().is_none_or(|stream| stream.flow.flying == [0; 2]) {
             continue;
         }
         entry.channel.load_head(context);
         let unread = if entry.is_open() { entry.channel.receive.unread() } else { 0 };
         let untaken = entry.pump(context).map_or(0, |pump| pump.untaken());
         let Some(stream) = entry.stream() else { continue };
-        let flow = &mut stream.flow;
-        limits.land(Direction::Receive, flow.received.saturating_sub(unread));
-        limits.land(Direction::Send, flow.sent.saturating_sub(untaken));
-        flow.received = unread.min(flow.received);
-        flow.sent = untaken.min(flow.sent);
+        for (direction, left) in [(Direction::Receive, unread), (Direction::Send, untaken)] {
+            let flying = &mut stream.flow.flying[direction as usize];
+            limits.land(direction, flying.saturating_sub(left));
+            *flying = left.min(*flying);
+        }
     }
 }

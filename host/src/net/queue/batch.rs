@@ -138,10 +138,9 @@ impl Batch {
         condition: Condition,
         value: W::Word,
     ) -> Result<&mut Self, StreamError> {
-        let located = words.locate(index)?;
-        let (address, width) = (located.address, <W::Word as Word>::WIDTH);
-        let value = value.number();
-        self.push(Step::Wait { address, width, condition, value }, located.memory)
+        let Located { memory, address, .. } = words.locate(index)?;
+        let (width, value) = (<W::Word as Word>::WIDTH, value.number());
+        self.push(Step::Wait { address, width, condition, value }, memory)
     }
 
     /// Writes a word.
@@ -154,9 +153,9 @@ impl Batch {
         index: usize,
         value: W::Word,
     ) -> Result<&mut Self, StreamError> {
-        let located = words.locate(index)?;
-        let (address, width) = (located.address, <W::Word as Word>::WIDTH);
-        self.push(Step::Write { address, width, value: value.number() }, located.memory)
+        let Located { memory, address, .. } = words.locate(index)?;
+        let (width, value) = (<W::Word as Word>::WIDTH, value.number());
+        self.push(Step::Write { address, width, value }, memory)
     }
 
     fn transfer(

@@ -255,7 +255,7 @@ impl<'a> Pump<'a> {
     /// Bytes that were sent and that the peer has not taken.
     pub(super) fn untaken(&self) -> u64 {
         match &self.carrier {
-            _ if self.stream.flow.sent == 0 => 0,
+            _ if self.stream.flow.flying[Direction::Send as usize] == 0 => 0,
             Carrier::System(socket) => socket.untaken(),
             Carrier::Device(device) => device.untaken(),
             Carrier::Kernels(_) => 0,
@@ -269,7 +269,9 @@ impl<'a> Pump<'a> {
             return false;
         };
         let open = self.stream.phase == StreamPhase::Open;
-        let receives = !channel.endings.receive && !self.stream.flow.queued_receive && open;
+        let receives = !channel.endings.receive
+            && !self.stream.flow.queued[Direction::Receive as usize]
+            && open;
         receives && device.has_progress(Direction::Receive)
             || channel.unsent() > 0 && device.has_progress(Direction::Send)
     }

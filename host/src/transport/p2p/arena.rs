@@ -167,13 +167,10 @@ impl Arenas {
             let mut budget = lock(&self.budget);
             *budget = budget.checked_sub(bytes).ok_or(Errno::ENOBUFS)?;
         }
-        let arena = match self.gpu.arena(bytes as usize) {
-            Ok(arena) => arena,
-            Err(error) => {
-                *lock(&self.budget) += bytes;
-                return Err(out_of_memory(&error));
-            }
-        };
+        let arena = self.gpu.arena(bytes as usize).map_err(|error| {
+            *lock(&self.budget) += bytes;
+            out_of_memory(&error)
+        })?;
         // What it is larger than asked for is paid for, too.
         let more = arena.len() as u64 - bytes;
         {

@@ -108,6 +108,10 @@ impl RdmaStream {
         }
     }
 
+    fn connected(&self) -> Option<&Connection> {
+        if let Link::Connection(connection) = &self.link { Some(connection) } else { None }
+    }
+
     fn connection(&mut self) -> Result<&mut Connection, Errno> {
         match &mut self.link {
             Link::Connection(connection) => Ok(connection),
@@ -157,27 +161,18 @@ impl Socket for RdmaStream {
     }
 
     fn local_addr(&self) -> Result<SocketAddr, Errno> {
-        let known = match &self.link {
-            Link::Connection(connection) => connection.local_address(),
-            _ => None,
-        };
+        let known = self.connected().and_then(Connection::local_address);
         Ok(self.options.name(known.unwrap_or(self.local)))
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        match &self.link {
-            Link::Connection(connection) => Some(connection.descriptor()),
-            _ => None,
-        }
+        self.connected().map(Connection::descriptor)
     }
 }
 
 impl Stream for RdmaStream {
     fn peer_addr(&self) -> Result<SocketAddr, Errno> {
-        let known = match &self.link {
-            Link::Connection(connection) => connection.peer_address(),
-            _ => None,
-        };
+        let known = self.connected().and_then(Connection::peer_address);
         known.or(self.peer).map(|ip| self.options.name(ip)).ok_or(Errno::ENOTCONN)
     }
 
@@ -289,7 +284,7 @@ impl DeviceStream for RdmaStream {
     }
 
     fn wants_head(&self) -> bool {
-        matches!(&self.link, Link::Connection(connection) if connection.wants_head())
+        self.connected().is_some_and(Connection::wants_head)
     }
 
     fn consumed(&mut self, head: u64) {
@@ -300,7 +295,7 @@ impl DeviceStream for RdmaStream {
     }
 
     fn has_progress(&self, of: Direction) -> bool {
-        let Link::Connection(connection) = &self.link else { return false };
+        let Some(connection) = self.connected() else { return false };
         let of_it = match of {
             Direction::Send => connection.sent() != self.reported_sent,
             Direction::Receive => {
