@@ -150,7 +150,7 @@ impl Lease {
             return Err(StreamError::OtherStream);
         }
         let state = &self.launch.state;
-        let kernel = state.raw_kernel(stream, image, kernel, shape, arguments)?;
+        let kernel = state.raw_kernel(stream, (image, kernel, shape), arguments)?;
         let gone = "the lease is closed, or its net is gone: take a new one";
         state.put_on_stream(gone, || stream.submit(&[kernel])).map(drop)
     }

@@ -149,12 +149,10 @@ impl LaunchState {
     pub(super) fn raw_kernel(
         self: &Arc<Self>,
         stream: &GpuStream,
-        image: &LoadedImage,
-        kernel: &str,
-        shape: Shape,
+        kernel: (&LoadedImage, &str, Shape),
         arguments: &RawArguments,
     ) -> Result<StreamKernel, LaunchError> {
-        let spec = arguments.spec(stream.gpu(), (image, kernel, shape), self.device_net)?;
+        let spec = arguments.spec(stream.gpu(), kernel, self.device_net)?;
         let mut kernel = StreamKernel { spec: Arc::new(spec), kept: Vec::new() };
         stream.check(&kernel)?;
         let kept = Kept::new(&arguments.kept);

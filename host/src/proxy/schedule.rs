@@ -192,7 +192,7 @@ impl Schedule {
         self.heads.came(entry);
         self.timers.disarm(entry);
         if entry.stream().is_some_and(|stream| stream.flow.queued.contains(&true)) {
-            self.throttle.some_left();
+            self.throttle.some_gone = true;
         }
     }
 

@@ -55,7 +55,7 @@ impl Sockets {
         // What the GPU wrote before this socket had the slot is no progress of its own.
         let stale = match entry.channel.send.location.capacity {
             0 => self.context.memory().send_tail(entry.channel.index).load(),
-            _ => entry.channel.send.stale_word(),
+            _ => entry.channel.send.stale,
         };
         self.schedule.tails.set(handle.slot() as usize, stale);
         self.table.insert(entry);

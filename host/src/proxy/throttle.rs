@@ -22,7 +22,7 @@ pub(super) struct Throttle {
     /// Directions of sockets, in the order in which they came.
     queue: VecDeque<(Handle, Direction)>,
     /// Some of these sockets are gone.
-    some_gone: bool,
+    pub(super) some_gone: bool,
     /// The first of them waits for time to bring it something.
     waits_for_time: bool,
     commit_at_ns: u64,
@@ -45,23 +45,12 @@ impl Throttle {
         new
     }
 
-    /// A socket that waited is gone.
-    pub(super) fn some_left(&mut self) {
-        self.some_gone = true;
-    }
-
     /// Drops those that are gone. Whether the first one waited for time when the queue was served last.
     fn tidy(&mut self, table: &Table) -> bool {
         if std::mem::take(&mut self.some_gone) {
             self.queue.retain(|(handle, _)| table.has(*handle));
         }
         std::mem::take(&mut self.waits_for_time)
-    }
-
-    /// The last one that queued up is the first again, and waits for time.
-    fn put_last_first(&mut self) {
-        self.queue.rotate_right(1);
-        self.waits_for_time = true;
     }
 
     /// Whether it is time to see what is no longer in flight.
@@ -104,8 +93,9 @@ pub(super) fn serve(sockets: &mut Sockets) -> bool {
             (_, Err(grant)) => {
                 Limited(&mut visit).queue_up(direction);
                 if grant == Grant::Nobody {
-                    // Its turn has not passed.
-                    sockets.schedule.throttle.put_last_first();
+                    // Its turn has not passed: it is the first again, and waits for time.
+                    sockets.schedule.throttle.queue.rotate_right(1);
+                    sockets.schedule.throttle.waits_for_time = true;
                     break;
                 }
             }

@@ -168,7 +168,7 @@ impl Visit<'_> {
     /// Whatever the GPU's send tail is now belongs to an earlier socket.
     pub(super) fn forget_tail(&mut self) {
         let slot = self.entry.handle.slot() as usize;
-        self.schedule.tails.set(slot, self.entry.channel.send.stale_word());
+        self.schedule.tails.set(slot, self.entry.channel.send.stale);
     }
 
     /// Has the descriptor reported from now on, and tries it at once.

@@ -52,13 +52,8 @@ impl GraphBuilder<'_> {
         shape: Shape,
         arguments: &RawArguments,
     ) -> Result<&mut Self, StreamError> {
-        self.kernels.push(self.queue.launch.raw_kernel(
-            &self.queue.stream,
-            image,
-            kernel,
-            shape,
-            arguments,
-        )?);
+        let (launch, kernel) = (&self.queue.launch, (image, kernel, shape));
+        self.kernels.push(launch.raw_kernel(&self.queue.stream, kernel, arguments)?);
         Ok(self)
     }
 

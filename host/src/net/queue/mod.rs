@@ -155,7 +155,8 @@ impl StreamQueue {
         shape: Shape,
         arguments: &RawArguments,
     ) -> Result<(), StreamError> {
-        let kernel = self.launch.raw_kernel(&self.stream, image, kernel, shape, arguments)?;
+        let kernel = (image, kernel, shape);
+        let kernel = self.launch.raw_kernel(&self.stream, kernel, arguments)?;
         self.submit(&[kernel]).map(drop)
     }
 

@@ -10,14 +10,13 @@ mod kernels;
 mod system;
 
 use gpunet_device::abi::bits::PACKET_BYTES;
-use gpunet_device::abi::errno::Errno;
 
 use super::channel::Channel;
 use super::context::Context;
 use super::shared::Readiness;
 use super::stream::{Stream, StreamPhase};
 use crate::memory::RingSlice;
-use crate::transport::{Carrier, Direction, RingRegion, Transferred};
+use crate::transport::{Carrier, Direction, RingRegion};
 use bytes::Bytes;
 
 /// How an attempt at a socket went.
@@ -291,15 +290,5 @@ impl<'a> Pump<'a> {
             io.remove(descriptor);
             stream.off_epoll = true;
         }
-    }
-}
-
-/// Takes the result of an attempt to receive, which all carriers report alike.
-fn received(bytes: &mut Bytes<'_>, most: u64, result: Result<Transferred, Errno>) -> Turn {
-    match result {
-        Ok(Transferred::Bytes(count)) => bytes.received((count as u64).min(most)),
-        Ok(Transferred::Later) => Turn::Idle,
-        Ok(Transferred::End) => bytes.end_receive(None),
-        Err(errno) => bytes.end_receive(Some(errno)),
     }
 }

@@ -61,11 +61,12 @@ impl Handshake {
         names: Names,
         sizes: RingSizes,
     ) -> Result<Box<Self>, Errno> {
-        channel.peer_pid()?;
-        let (token, gpu) = (process::token(), p2p.gpu.identity());
-        let (name, called) = (names.own, names.peer);
-        channel.send(Message::Hello { token, gpu, send_ring: sizes.send, name, called }, None)?;
-        Ok(Self::new(p2p, channel, names, sizes, Expected::Welcome))
+        let mut this = Self::answer(p2p, channel, names, sizes)?;
+        let (token, gpu) = (process::token(), this.p2p.gpu.identity());
+        let (send_ring, name, called) = (sizes.send, names.own, names.peer);
+        this.channel.send(Message::Hello { token, gpu, send_ring, name, called }, None)?;
+        this.expected = Expected::Welcome;
+        Ok(this)
     }
 
     /// Of one that was called.
@@ -76,18 +77,8 @@ impl Handshake {
         sizes: RingSizes,
     ) -> Result<Box<Self>, Errno> {
         channel.peer_pid()?;
-        Ok(Self::new(p2p, channel, names, sizes, Expected::Hello))
-    }
-
-    fn new(
-        p2p: Arc<P2p>,
-        channel: ControlChannel,
-        names: Names,
-        sizes: RingSizes,
-        expected: Expected,
-    ) -> Box<Self> {
-        let (channel, offered) = (Arc::new(channel), None);
-        Box::new(Self { p2p, channel, names, sizes, expected, offered })
+        let (channel, expected) = (Arc::new(channel), Expected::Hello);
+        Ok(Box::new(Self { p2p, channel, names, sizes, expected, offered: None }))
     }
 
     /// Goes on as far as it can; the stream once it is connected.
