@@ -135,7 +135,8 @@ impl Channel {
     /// Release: bytes before the counter, status before its failure bit.
     pub(crate) fn publish_receive(&self, memory: &Memory) {
         let packet = if self.packet_holds { Progress::PACKET } else { 0 };
-        let progress = Progress::new(self.receive.ours, self.endings.receive_flags() | packet);
+        let progress =
+            Progress::new(self.receive.ours, self.endings.flags(self.endings.receive) | packet);
         let word = memory.live(self.index).get(TAIL_AT);
         if planted(Bug::ReceiveWithoutRelease) {
             return word.store(progress.0);
@@ -145,7 +146,9 @@ impl Channel {
 
     /// Release: what was sent may be overwritten.
     pub(crate) fn publish_send(&self, memory: &Memory) {
-        let progress = Progress::new(self.send.ours, self.endings.send_flags());
+        // Sending is over for the kernel as soon as it said so, though bytes may still be on their way.
+        let ended = self.endings.send || self.endings.finish_send;
+        let progress = Progress::new(self.send.ours, self.endings.flags(ended));
         memory.live(self.index).get(HEAD_AT).store_release(progress.0);
     }
 

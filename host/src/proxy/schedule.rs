@@ -195,14 +195,6 @@ impl Schedule {
             self.throttle.some_gone = true;
         }
     }
-
-    /// The thread is about to sleep: whatever comes must wake it, and what comes meanwhile is found by one
-    /// scan.
-    pub(super) fn prepare_for_sleep(&mut self) {
-        self.tails.scan.whole = true;
-        self.heads.scan.whole = true;
-        self.off_epoll.extend(self.busy.handles());
-    }
 }
 
 #[cfg(test)]

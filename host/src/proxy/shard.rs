@@ -104,9 +104,12 @@ impl Shard {
         visit.is_ready();
     }
 
-    /// The thread is about to sleep: whatever comes must wake it.
+    /// The thread is about to sleep: whatever comes must wake it, and what comes meanwhile is found by one
+    /// scan.
     pub(crate) fn watch_before_sleep(&mut self, io: &mut dyn Readiness) {
-        self.sockets.schedule.prepare_for_sleep();
+        let schedule = &mut self.sockets.schedule;
+        (schedule.tails.scan.whole, schedule.heads.scan.whole) = (true, true);
+        schedule.off_epoll.extend(schedule.busy.handles());
         Steps { sockets: &mut self.sockets, io, changed: &mut self.changed }.watch_again();
     }
 

@@ -34,21 +34,15 @@ impl Listener {
         port: Option<Box<dyn SystemSocket>>,
         choice: TransportChoice,
     ) -> Self {
-        let mut this = Self { acceptors, set, port, choice, failed: None };
-        this.watch_acceptors();
-        this
-    }
-
-    /// P2P acceptors have added themselves.
-    fn watch_acceptors(&mut self) {
-        let Some(set) = &self.set else { return };
-        for (key, acceptor) in self.acceptors.iter().enumerate() {
-            let Some(descriptor) = acceptor.descriptor() else { continue };
+        // P2P acceptors have added themselves.
+        for (key, acceptor) in acceptors.iter().enumerate() {
+            let (Some(set), Some(descriptor)) = (&set, acceptor.descriptor()) else { continue };
             if let Err(errno) = set.add(descriptor, key as u64) {
                 let transport = acceptor.transport();
                 tracing::warn!(%errno, %transport, "a listener is not notified of peers there");
             }
         }
+        Self { acceptors, set, port, choice, failed: None }
     }
 
     /// Whose address and options are the listener's.

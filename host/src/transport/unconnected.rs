@@ -30,7 +30,7 @@ pub(crate) struct Unconnected {
     pub(super) sizes: RingSizes,
     bound: Option<SocketAddr>,
     /// The port that the system chose, by RDMA, for the case that this is going to listen.
-    held: Option<Box<dyn Port>>,
+    held: Option<Port>,
 }
 
 impl Unconnected {
@@ -204,7 +204,7 @@ impl Unconnected {
     ) -> Result<Box<dyn Acceptor>, Errno> {
         let held = if provider.has_ports() { self.held.take() } else { None };
         let port = held.map_or_else(|| provider.port(self, address), Ok)?;
-        port.listen(self, backlog, set)
+        port(self, backlog, set)
     }
 
     /// Whether a provider is the one for that choice.

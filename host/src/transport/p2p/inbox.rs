@@ -14,6 +14,7 @@ use gpunet_device::abi::layout::{
 use gpunet_device::abi::net::WINDOW;
 use gpunet_device::planted::{Bug, planted};
 
+use super::super::provider::KernelMemory;
 use super::chunk::{Chunk, out_of_memory};
 use super::message::Offer;
 use crate::gpu::Arena;
@@ -100,11 +101,6 @@ impl Inbox {
         page(&self.chunk.arena, self.offer.inbox)
     }
 
-    /// The page of the window where its ring begins.
-    pub(crate) fn ring_page(&self) -> u32 {
-        page(&self.chunk.arena, self.offer.ring)
-    }
-
     /// What the peer is sent of it, and the descriptor of its arena.
     pub(crate) fn offer(&self) -> Result<(Offer, OwnedFd), Errno> {
         let descriptor = self.chunk.arena.export();
@@ -122,6 +118,12 @@ impl Inbox {
         let failed = u64::from_ne_bytes(head) | Progress::ENDED | Progress::FAILED;
         let written = self.chunk.arena.write(at, &failed.to_ne_bytes());
         written.map_err(|error| out_of_memory(&error))
+    }
+}
+
+impl KernelMemory for Inbox {
+    fn page(&self) -> u32 {
+        page(&self.chunk.arena, self.offer.ring)
     }
 }
 

@@ -9,9 +9,6 @@ use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::option::SocketOption;
 use rsocket_shim::stream::Listener;
 
-use super::super::provider::Port;
-use super::super::ready_set::ReadySet;
-use super::super::unconnected::Unconnected;
 use super::super::{Acceptor, Carrier, RingRegion, RingSizes, Socket, Transport, any_address};
 use super::options::RdmaOptions;
 use super::prepared::Prepared;
@@ -44,6 +41,14 @@ impl RdmaAcceptor {
         let listener = listener.map_err(errno)?;
         let bound = listener.local_address().unwrap_or(local);
         Ok(Self { rdma, options, listener: Some(listener), bound, next: None })
+    }
+
+    /// Listens, with options that were set since.
+    pub(super) fn listen(mut self, options: RdmaOptions, backlog: u32) -> Result<Self, Errno> {
+        // A port that is bound has its family.
+        self.options = RdmaOptions { v6_only: self.options.v6_only, ..options };
+        self.listener.as_ref().ok_or(Errno::EINVAL)?.listen(backlog).map_err(errno)?;
+        Ok(self)
     }
 
     /// The next request, with its device. After an error there may be more.
@@ -85,21 +90,6 @@ impl Socket for RdmaAcceptor {
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.listener.as_ref().map(Listener::descriptor)
-    }
-}
-
-impl Port for RdmaAcceptor {
-    fn listen(
-        mut self: Box<Self>,
-        socket: &Unconnected,
-        backlog: u32,
-        _set: &Arc<ReadySet>,
-    ) -> Result<Box<dyn Acceptor>, Errno> {
-        // With options that were set since; but a port that is bound has its family.
-        let v6_only = self.options.v6_only;
-        self.options = RdmaOptions { v6_only, ..RdmaOptions::of(socket) };
-        self.listener.as_ref().ok_or(Errno::EINVAL)?.listen(backlog).map_err(errno)?;
-        Ok(self)
     }
 }
 

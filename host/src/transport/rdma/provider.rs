@@ -59,12 +59,11 @@ impl Provider for Rdma {
         true
     }
 
-    fn port(
-        self: Arc<Self>,
-        socket: &Unconnected,
-        address: &SocketAddr,
-    ) -> Result<Box<dyn Port>, Errno> {
-        Ok(Box::new(RdmaAcceptor::bind(self, RdmaOptions::of(socket), address)?))
+    fn port(self: Arc<Self>, socket: &Unconnected, address: &SocketAddr) -> Result<Port, Errno> {
+        let port = RdmaAcceptor::bind(self, RdmaOptions::of(socket), address)?;
+        Ok(Box::new(move |socket, backlog, _set| {
+            Ok(Box::new(port.listen(RdmaOptions::of(socket), backlog)?))
+        }))
     }
 
     fn adapters(&self) -> Vec<AdapterReport> {
