@@ -235,9 +235,9 @@ impl Drop for Net {
     }
 }
 
-/// Waits until something is so, or for as long as it may take.
-fn wait_until(deadline: Instant, is: impl Fn() -> bool) {
-    while !is() && Instant::now() < deadline {
+/// Waits until a condition holds, at most until the deadline.
+fn wait_until(deadline: Instant, holds: impl Fn() -> bool) {
+    while !holds() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_micros(200));
     }
 }

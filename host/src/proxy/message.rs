@@ -16,8 +16,8 @@ pub(crate) enum Message {
     Adopt(Box<Entry>),
     /// Something happened on a socket that a poller of this shard watches.
     Notify { poller: Handle, notice: Notice },
-    /// A poller did not deliver its events of that many of a listener's connections: others are to be
-    /// notified. `gone`: the poller is.
+    /// A poller did not deliver its events of that many of a listener's connections: others must be notified.
+    /// `gone`: the poller no longer exists.
     PassOn { listener: Handle, poller: Handle, connections: u32, gone: bool },
     /// See which connections kernels have taken from the accept rings; notified when it is done.
     CommitAccepts(mpsc::Sender<()>),

@@ -10,7 +10,7 @@ use super::limited::Limited;
 use super::pump::Turn;
 use super::sockets::Sockets;
 use super::table::Table;
-use crate::settings::limits::Grant;
+use crate::settings::limits::Withheld;
 use crate::transport::Direction;
 
 /// The time between two questions to the system about what has left its buffers.
@@ -90,9 +90,9 @@ pub(super) fn serve(sockets: &mut Sockets) -> bool {
             Direction::Send => Limited(&mut visit).send_granted(),
         };
         match (direction, served) {
-            (_, Err(grant)) => {
+            (_, Err(withheld)) => {
                 Limited(&mut visit).queue_up(direction);
-                if grant == Grant::Nobody {
+                if withheld == Withheld::Nobody {
                     // Its turn has not passed: it is the first again, and waits for time.
                     sockets.schedule.throttle.queue.rotate_right(1);
                     sockets.schedule.throttle.waits_for_time = true;

@@ -60,18 +60,18 @@ impl Limits {
         direction: Direction,
         want: u64,
         flying: u64,
-    ) -> Grant {
+    ) -> Result<u64, Withheld> {
         let fly = match self.quota(direction) {
             None => want,
             Some(quota) => match quota.acquire_some(want) {
                 0 if flying == 0 => quota.lift(want.min(ALLOWANCE)),
-                0 => return Grant::NotThisOne,
+                0 => return Err(Withheld::NotThisOne),
                 some => some,
             },
         };
         let granted = self.rate.as_ref().map_or(fly, |rate| lock(&rate.0).acquire(thread, fly));
         self.land(direction, fly - granted);
-        if granted == 0 { Grant::Nobody } else { Grant::Bytes(granted) }
+        if granted == 0 { Err(Withheld::Nobody) } else { Ok(granted) }
     }
 
     /// So many bytes that were granted have not moved.
@@ -106,14 +106,12 @@ impl Limits {
     }
 }
 
-/// What the limits leave a socket.
+/// Why the limits leave a socket no byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Grant {
-    /// So many bytes, at least one.
-    Bytes(u64),
-    /// None: those that are in flight must land first.
+pub(crate) enum Withheld {
+    /// Its bytes that are in flight must land first.
     NotThisOne,
-    /// None, and none to those behind it: time must pass first.
+    /// Nor any socket that queued up later: time must pass first.
     Nobody,
 }
 
@@ -300,10 +298,7 @@ mod tests {
             in_flight: Some([(); 2].map(|()| Quota::new(1000))),
             rate: Some(Rate::new(20_480)),
         };
-        let take = |limits: &Limits, want| match limits.acquire(0, Direction::Send, want, 1) {
-            Grant::Bytes(bytes) => bytes,
-            Grant::NotThisOne | Grant::Nobody => 0,
-        };
+        let take = |limits: &Limits, want| limits.acquire(0, Direction::Send, want, 1).unwrap_or(0);
         let flying =
             || limits.in_flight.as_ref().map(|quotas| quotas[Direction::Send as usize].used());
         assert!(limits.slow() && !Limits::default().slow());
@@ -330,28 +325,28 @@ mod tests {
     fn limits_of_nothing_and_of_everything() {
         let nothing =
             Limits { in_flight: Some([(); 2].map(|()| Quota::new(0))), ..Limits::default() };
-        assert_eq!(nothing.acquire(0, Direction::Receive, 100, 1), Grant::NotThisOne);
+        assert_eq!(nothing.acquire(0, Direction::Receive, 100, 1), Err(Withheld::NotThisOne));
         let little = nothing.acquire(0, Direction::Receive, 5000, 0);
-        assert_eq!(little, Grant::Bytes(ALLOWANCE), "nobody is starved");
+        assert_eq!(little, Ok(ALLOWANCE), "nobody is starved");
         let everything = Limits {
             rate: Some(Rate::new(u64::MAX)),
             in_flight: Some([(); 2].map(|()| Quota::new(u64::MAX))),
             ..Limits::default()
         };
         everything.refill(u64::MAX, 0, false);
-        assert_eq!(everything.acquire(0, Direction::Send, 1 << 30, 0), Grant::Bytes(1 << 30));
+        assert_eq!(everything.acquire(0, Direction::Send, 1 << 30, 0), Ok(1 << 30));
         let stopped = Limits { rate: Some(Rate::new(0)), ..Limits::default() };
         stopped.refill(u64::MAX, 0, false);
-        while stopped.acquire(0, Direction::Send, 256, 0) != Grant::Nobody {}
+        while stopped.acquire(0, Direction::Send, 256, 0) != Err(Withheld::Nobody) {}
         stopped.refill(u64::MAX, 0, true);
-        assert_eq!(stopped.acquire(0, Direction::Send, 1024, 0), Grant::Nobody);
+        assert_eq!(stopped.acquire(0, Direction::Send, 1024, 0), Err(Withheld::Nobody));
     }
 
     /// Threads that each want so many bytes whenever they ask, every 10 us; for a second, after the
     /// first burst is gone. Bytes granted to each, and the longest time each went without.
     fn compete(wants: &[u64], hangs: Option<usize>) -> Vec<(u64, u64)> {
         let limits = Limits { rate: Some(Rate::new(1_000_000)), ..Limits::default() };
-        while limits.acquire(0, Direction::Send, 1, 0) != Grant::Nobody {}
+        while limits.acquire(0, Direction::Send, 1, 0) != Err(Withheld::Nobody) {}
         let mut waits = vec![false; wants.len()];
         let mut seen = vec![(0, 0, 0); wants.len()];
         for now in (0..1000 * MS).step_by(10_000) {
@@ -362,8 +357,8 @@ mod tests {
                 limits.refill(now, thread, waits[thread]);
                 let (moved, last, longest) = &mut seen[thread];
                 let grant = limits.acquire(thread, Direction::Send, *want, 0);
-                waits[thread] = grant == Grant::Nobody;
-                if let Grant::Bytes(bytes) = grant {
+                waits[thread] = grant == Err(Withheld::Nobody);
+                if let Ok(bytes) = grant {
                     *moved += bytes;
                     *last = now;
                 }

@@ -266,8 +266,9 @@ impl Socket for Connecting {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::time::Duration;
+
+    use super::*;
 
     impl Connecting {
         /// One whose system socket has begun to connect.
