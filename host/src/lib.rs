@@ -25,6 +25,8 @@ extern crate self as gpunet_host;
 mod sentence;
 
 mod error;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 pub mod gpu;
 mod lock;
 mod memory;

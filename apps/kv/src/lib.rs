@@ -21,6 +21,8 @@
 extern crate std;
 
 mod command;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod glob;
 mod kv;
 mod number;
@@ -31,7 +33,7 @@ mod store;
 mod table;
 
 use gpunet_device::{Block, Errno, Group, Handle, On, calls, kernels, simt};
-use gpunet_serve::{Exchange, Heap, Memory, Options, Protocol, Step};
+use gpunet_serve::{Exchange, Heap, Memory, Options, Protocol, Refusal, Step};
 
 use kv::Kv;
 pub use state::State;
@@ -52,9 +54,13 @@ impl Protocol<Block> for Kv {
         self.table.expire_some(on.group());
     }
 
-    fn closed(&mut self, on: On<Block>, memory: Memory, state: State) {
+    fn refused(&mut self, client: &mut Exchange<'_, Block, State>, why: Refusal) {
+        reply::refused(client, why);
+    }
+
+    fn closed(&mut self, on: On<Block>, _memory: Memory, state: State) {
         if on.group().is_leader() {
-            memory.heap().free(state.name);
+            self.table.heap.free(state.name);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Answers in RESP2, or RESP3 after HELLO 3.
 
 use gpunet_device::{Block, SharedBuf};
-use gpunet_serve::Exchange;
+use gpunet_serve::{Exchange, Refusal};
 
 use crate::number;
 use crate::request::{Wrong, word};
@@ -188,6 +188,17 @@ pub(crate) fn not_a_number(client: &mut Client<'_>) {
 #[inline(never)]
 pub(crate) fn out_of_memory(client: &mut Client<'_>) {
     error(client, b"OOM command not allowed when used memory > 'maxmemory'.");
+}
+
+/// Why the server ends a connection.
+#[inline(never)]
+pub(crate) fn refused(client: &mut Client<'_>, why: Refusal) {
+    match why {
+        Refusal::NoMemory => error(client, b"OOM no memory is left for a request of this size"),
+        Refusal::TooLarge => wrong(client, Wrong::LongRequest),
+        Refusal::TooSlow => error(client, b"ERR the request did not come in time"),
+        Refusal::TooMany => error(client, b"ERR max number of clients reached"),
+    }
 }
 
 /// A bucket that could not be had in time.

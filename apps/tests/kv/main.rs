@@ -8,7 +8,8 @@
 //!   bystander         a client that behaves well while the tests below go on
 //!     ├─ malformed    requests that are none, and halves of requests
 //!     ├─ load         floods, slow readers, large values, resets, clients that are killed
-//!     └─ limits       connections, idle time, memory, expiry
+//!     ├─ limits       connections, idle time, memory, expiry
+//!     └─ shares       clients that keep the server's memory, late requests
 //!   turns             clients that ask one thing at a time, of one block
 //!   contention        writers and readers of the same few keys
 //!   program           the command line, the orderly end
@@ -33,5 +34,6 @@ mod program;
 mod redis;
 mod resp;
 mod server;
+mod shares;
 mod soak;
 mod turns;

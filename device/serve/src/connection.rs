@@ -18,9 +18,9 @@ pub(crate) struct Record {
     pub(crate) handle: Handle,
     /// When something moved last, on the GPU's clock.
     pub(crate) active_ns: u64,
-    /// An incomplete request.
+    /// Where an incomplete request lies that does not fit into the connection's piece.
     pub(crate) input: Block,
-    /// Answers that the client has not taken yet.
+    /// The same of answers that the client has not taken yet.
     pub(crate) output: Block,
     /// Bytes of the incomplete request.
     pub(crate) input_len: u32,
@@ -38,8 +38,10 @@ pub(crate) struct Record {
     pub(crate) next_free: u32,
     /// What of it is over: see the constants.
     pub(crate) flags: u32,
+    /// When the first byte of the incomplete request came, or when the connection was refused; 0: neither.
+    pub(crate) since_ns: u64,
     /// Zero.
-    pub(crate) reserved: [u32; 4],
+    pub(crate) reserved: [u32; 2],
 }
 
 const _: () = assert!(size_of::<Record>() == 80);
@@ -57,6 +59,8 @@ pub(crate) const WATCHES_ROOM: u32 = 4;
 pub(crate) const WAITS: u32 = 8;
 /// The client sends no more.
 pub(crate) const ENDED: u32 = 16;
+/// It was refused: it has the reason, and what it still sends is dropped until it ends.
+pub(crate) const REFUSED: u32 = 32;
 
 impl Record {
     /// Nobody's.
@@ -73,10 +77,21 @@ impl Record {
         after: NOBODY,
         next_free: 0,
         flags: 0,
-        reserved: [0; 4],
+        since_ns: 0,
+        reserved: [0; 2],
     };
 
     pub(crate) const fn has(&self, flag: u32) -> bool {
         self.flags & flag != 0
+    }
+
+    /// Whether it has blocks of the heap, which others may take away.
+    pub(crate) const fn has_blocks(&self) -> bool {
+        !self.input.is_none() || !self.output.is_none()
+    }
+
+    /// Whether it must be looked at again and again: for its deadline, or because others may take its blocks away.
+    pub(crate) const fn is_on_watch(&self) -> bool {
+        self.since_ns != 0 || self.has_blocks()
     }
 }

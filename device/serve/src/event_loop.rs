@@ -11,6 +11,7 @@ use crate::exchange::Protocol;
 use crate::memory::{Counter, Memory};
 use crate::output::Output;
 use crate::server::{Options, Server};
+use crate::shares::{MOST_CONNECTIONS, PIECE, Shares};
 
 /// The token of the listener; those of connections are a generation and a number.
 const LISTENER: u64 = u64::MAX;
@@ -20,8 +21,10 @@ const EVENTS: usize = 32;
 const WAITS_PER_TIME: u32 = 16;
 /// Connections that a tick accepts at most: clients that come without end must not keep a group.
 const ACCEPTS_PER_TICK: u32 = 64;
-/// The least shared memory that [`serve`] works with: events, and a stage for input and output each.
-pub const LEAST_STAGING: usize = EVENTS * size_of::<Event>() + 2 * 512;
+/// The least shared memory that [`serve`] works with: events, a word, and a stage for input and output each.
+pub const LEAST_STAGING: usize = EVENTS * size_of::<Event>() + WORD + 2 * PIECE;
+/// Bytes of that word, so that the stages are aligned.
+const WORD: usize = 16;
 
 /// Serves connections of `listener` with `protocol` until the program writes the stop word
 /// ([`STOP_OFFSET`](crate::STOP_OFFSET)) or stops the kernel. All threads of the group call it;
@@ -29,7 +32,7 @@ pub const LEAST_STAGING: usize = EVENTS * size_of::<Event>() + 2 * 512;
 /// [`LEAST_STAGING`] bytes: half of it takes input, half of it output.
 ///
 /// # Errors
-/// EINVAL for too little memory; else what ended the wait for events, such as ECANCELED.
+/// EINVAL for too little memory or too many connections (2^24); else what ended the wait for events, such as ECANCELED.
 pub fn serve<G: Group, P: Protocol<G>>(
     on: On<G>,
     listener: Handle,
@@ -40,11 +43,13 @@ pub fn serve<G: Group, P: Protocol<G>>(
 ) -> Result<(), Errno> {
     let needed = Memory::bytes::<P::State>(memory.connections, 0);
     let state_fits = size_of::<P::State>() <= memory.state_bytes as usize;
-    if staging.len() < LEAST_STAGING || memory.region.len() < needed || !state_fits {
+    let fits = memory.connections < MOST_CONNECTIONS && memory.region.len() >= needed;
+    if staging.len() < LEAST_STAGING || !fits || !state_fits {
         return Err(Errno::EINVAL);
     }
     let events = staging.first(EVENTS * size_of::<Event>()).cast::<Event>();
-    let stages = staging.slice(EVENTS * size_of::<Event>(), usize::MAX);
+    let shares = Shares::new(memory, staging.slice(EVENTS * size_of::<Event>(), WORD).cast());
+    let stages = staging.slice(EVENTS * size_of::<Event>() + WORD, usize::MAX);
     let half = (stages.len() / 2) & !15;
     // An event is one connection that may be gone again: accept must not wait.
     Errno::check(gsetsockopt(on.net(), on.group(), listener, SocketOption::NonBlocking, 1))?;
@@ -54,11 +59,14 @@ pub fn serve<G: Group, P: Protocol<G>>(
         on,
         poller,
         memory,
+        shares,
         options,
         stage: stages.first(half),
-        output: Output::new(on, memory.heap(), stages.slice(half, half)),
+        output: Output::new(on, shares, stages.slice(half, half)),
         protocol,
         first: NOBODY,
+        on_watch: 0,
+        refusal: None,
         beside: Beside::NEW,
         counts: [0; 4],
     };
@@ -87,8 +95,8 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
                 if self.on.group().any(self.on.group().is_leader() && self.memory.stopping()) {
                     return self.drain(listener, events, now);
                 }
-                if self.options.idle_timeout_ns > 0 {
-                    self.close_idle(now);
+                if self.options.idle_timeout_ns > 0 || self.on_watch > 0 {
+                    self.look_after(now);
                 }
                 // Connections whose event came while another group was accepting.
                 for _ in 0..ACCEPTS_PER_TICK {
@@ -134,22 +142,6 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
         Ok(taken)
     }
 
-    /// Closes connections on which nothing moved for long.
-    #[inline(never)]
-    fn close_idle(&mut self, now: u64) {
-        let mut at = self.first;
-        while let Some(record) = self.memory.records().get(at as usize) {
-            let number = at;
-            at = record.after;
-            if now.saturating_sub(record.active_ns) > self.options.idle_timeout_ns {
-                if self.on.group().is_leader() {
-                    self.memory.count(Counter::Idle, 1);
-                }
-                self.close(number, record, false);
-            }
-        }
-    }
-
     /// The orderly end: no new connections, answers to what has come, time to send them.
     #[inline(never)]
     fn drain(&mut self, listener: Handle, events: Shared<Event>, begin: u64) -> Result<(), Errno> {
@@ -181,7 +173,7 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
             self.wait(listener, events)?;
         }
         while let Some(record) = self.memory.records().get(self.first as usize) {
-            self.close(self.first, record, true);
+            self.close_waiting(self.first, record, true);
         }
         Ok(())
     }

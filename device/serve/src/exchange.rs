@@ -3,7 +3,7 @@
 use gpunet_device::buf::Plain;
 use gpunet_device::{Group, On, SharedBuf};
 
-use crate::heap::Heap;
+use crate::heap::{Block, Heap};
 use crate::memory::Memory;
 use crate::output::Output;
 
@@ -24,10 +24,30 @@ pub trait Protocol<G: Group> {
         let _ = (on, memory);
     }
 
+    /// A connection is refused for a reason that its client should know: what is written here goes out as far as
+    /// the client takes it at once, and the connection ends. There is no input. Called by all threads.
+    fn refused(&mut self, exchange: &mut Exchange<'_, G, Self::State>, why: Refusal) {
+        let _ = (exchange, why);
+    }
+
     /// A connection is closed; what its state names is given back here. Called by all threads.
     fn closed(&mut self, on: On<G>, memory: Memory, state: Self::State) {
         let _ = (on, memory, state);
     }
+}
+
+/// Why a connection ends that did nothing forbidden.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Others need the memory that it keeps, or there is none for its request or for the answers that it does
+    /// not read.
+    NoMemory,
+    /// Its request is larger than [`Options::most_request`](crate::Options::most_request).
+    TooLarge,
+    /// Its request did not come within [`Options::request_timeout_ns`](crate::Options::request_timeout_ns).
+    TooSlow,
+    /// There are as many connections as the server has room for.
+    TooMany,
 }
 
 /// What [`Protocol::answer`] did.
@@ -95,6 +115,12 @@ impl<G: Group, S: Plain> Exchange<'_, G, S> {
     #[inline(always)]
     pub fn heap(&self) -> Heap {
         self.output.heap
+    }
+
+    /// A block of the heap for this request; [`Block::NONE`] if there is none. Connections that keep more than
+    /// that give theirs up for it. All threads call it; one gives it back ([`Heap::free`]).
+    pub fn allocate(&mut self, bytes: usize) -> Block {
+        self.output.allocate(bytes)
     }
 
     /// Whether earlier answers wait for the client to read.

@@ -4,13 +4,14 @@
 //! ```text
 //!   client ──▶ proxy ──▶ receive ring ──▶ input, in shared memory ──▶ Protocol::answer
 //!   client ◀── proxy ◀── send ring    ◀── output, in shared memory ◀──────┘
-//!                                            what does not fit yet: a block of the heap
+//!                                            what does not fit yet: a piece, or a block of the heap
 //! ```
 //!
 //! Every group of threads (a block, as a rule) calls [`serve`] with the same listener. It has a poller
 //! of its own; each connection belongs to the group that accepted it. Between two events a connection
-//! costs a record of GPU memory, and, where a request is incomplete or a client reads slowly, a block
-//! of the [`heap`]. A connection whose client does not read is not read from.
+//! costs a record of GPU memory and two pieces of [`PIECE`] bytes, and, where a request is incomplete or a client
+//! reads slowly and that does not fit there, a block of the [`heap`], which it loses to connections that have less.
+//! A connection whose client does not read is not read from.
 //!
 //! All threads of the group run [`Protocol::answer`] with the same input; it must do the same in each
 //! of them. What one thread alone shall do stands behind `group.is_leader()`.
@@ -54,11 +55,14 @@ mod exchange;
 pub mod heap;
 mod memory;
 mod output;
+mod refusal;
 mod server;
+mod shares;
 mod turn;
 
 pub use event_loop::{LEAST_STAGING, serve};
-pub use exchange::{Exchange, Protocol, Step};
+pub use exchange::{Exchange, Protocol, Refusal, Step};
 pub use heap::{Block, Heap};
 pub use memory::{Counter, Memory, STOP_OFFSET};
 pub use server::Options;
+pub use shares::PIECE;

@@ -4,8 +4,10 @@
 //! ```text
 //!   0        control words: stop, counters, free records          (one page)
 //!   4096     records, one for each connection
-//!            states of the protocol, one for each connection
-//!            the heap: incomplete requests, answers that wait, what the protocol keeps
+//!            states of the protocol, one for each connection, and one of nobody, which is zero
+//!            claims, a word for each connection: who may take its blocks
+//!            pieces, two for each connection: an incomplete request, answers that wait
+//!            the heap: what of these does not fit there, what the protocol keeps
 //! ```
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -18,6 +20,7 @@ use gpunet_device::{Shared, SharedBuf, kernel_arg};
 
 use crate::connection::Record;
 use crate::heap::Heap;
+use crate::shares::PIECE;
 
 /// Where the program writes a word other than 0 to end the server in order.
 pub const STOP_OFFSET: usize = 0;
@@ -51,11 +54,15 @@ pub enum Counter {
     Blocked = 8,
     /// Receives that a group did without an event: it waited for the client itself.
     WithoutEvent = 9,
+    /// Of those closed, closed because others needed the memory, or none was left for them.
+    Reclaimed = 10,
+    /// Of those closed, closed because a request did not come in time.
+    Late = 11,
 }
 
 impl Counter {
     /// All of them, with their names in reports.
-    pub const ALL: [(Self, &'static str); 10] = [
+    pub const ALL: [(Self, &'static str); 12] = [
         (Self::Accepted, "accepted"),
         (Self::Refused, "refused"),
         (Self::Closed, "closed"),
@@ -66,6 +73,8 @@ impl Counter {
         (Self::BytesOut, "bytes_out"),
         (Self::Blocked, "blocked"),
         (Self::WithoutEvent, "without_event"),
+        (Self::Reclaimed, "closed_for_memory"),
+        (Self::Late, "closed_late"),
     ];
 
     /// Where the program reads it in the memory: 8 bytes.
@@ -86,6 +95,21 @@ kernel_arg! {
     }
 }
 
+/// Bytes before the claims of connections whose states have so many bytes each.
+const fn claims_start(connections: u32, state_bytes: usize) -> usize {
+    CONTROL + connections as usize * (size_of::<Record>() + state_bytes) + state_bytes
+}
+
+/// Bytes before their pieces.
+const fn pieces_start(connections: u32, state_bytes: usize) -> usize {
+    (claims_start(connections, state_bytes) + connections as usize * 8).next_multiple_of(64)
+}
+
+/// Bytes before the heap.
+const fn heap_start(connections: u32, state_bytes: usize) -> usize {
+    pieces_start(connections, state_bytes) + connections as usize * 2 * PIECE
+}
+
 /// Bytes of a state, rounded so that the next one is aligned.
 const fn stride(state_bytes: usize) -> usize {
     state_bytes.next_multiple_of(16)
@@ -95,10 +119,7 @@ impl Memory {
     /// How large the buffer has to be for so many connections with a state of type `S`, and a heap of so
     /// many bytes.
     pub const fn bytes<S>(connections: u32, heap: usize) -> usize {
-        let each = size_of::<Record>() + stride(size_of::<S>());
-        CONTROL
-            + (connections as usize * each).next_multiple_of(64)
-            + Heap::bytes(heap).next_multiple_of(64)
+        heap_start(connections, stride(size_of::<S>())) + Heap::bytes(heap).next_multiple_of(64)
     }
 
     /// What a launch takes: a buffer of [`Memory::bytes`], for so many connections with a state of type
@@ -116,9 +137,23 @@ impl Memory {
     /// The heap.
     #[inline(always)]
     pub fn heap(self) -> Heap {
-        let each = size_of::<Record>() + self.state_bytes as usize;
-        let start = CONTROL + (self.connections as usize * each).next_multiple_of(64);
+        let start = heap_start(self.connections, self.state_bytes as usize);
         Heap::new(self.region.slice(start, usize::MAX))
+    }
+
+    /// A word for each connection: see [`Shares`](crate::shares::Shares).
+    #[inline(always)]
+    pub(crate) fn claims(self) -> Shared<u64> {
+        let start = claims_start(self.connections, self.state_bytes as usize);
+        self.region.slice(start, self.connections as usize * 8).cast()
+    }
+
+    /// A connection's own memory: for an incomplete request, and for answers.
+    #[inline(always)]
+    pub(crate) fn pieces(self, connection: u32) -> [SharedBuf; 2] {
+        let start = pieces_start(self.connections, self.state_bytes as usize);
+        let piece = |at: usize| self.region.slice(start + at * PIECE, PIECE);
+        [piece(2 * connection as usize), piece(2 * connection as usize + 1)]
     }
 
     /// Whether the program wants the server to end.
@@ -146,6 +181,7 @@ impl Memory {
         self.region.slice(CONTROL, bytes).cast()
     }
 
+    /// What the protocol keeps for a connection; of the one behind the last, nothing: zeros.
     #[inline(always)]
     pub(crate) fn state<S: Plain>(self, connection: u32) -> Shared<S> {
         self.state_memory(connection).cast::<S>().first(1)

@@ -4,19 +4,29 @@
 use gpunet_device::calls::{MSG_DONTWAIT, gsend};
 use gpunet_device::{Errno, Group, Handle, On, SharedBuf, buf};
 
+use crate::connection::Record;
 use crate::heap::{Block, Heap, MOST};
+use crate::memory::Counter;
+use crate::shares::Shares;
 
 /// The answers of one connection at one event.
 pub(crate) struct Output<G: Group> {
     pub(crate) on: On<G>,
     pub(crate) heap: Heap,
-    pub(crate) handle: Handle,
+    shares: Shares,
+    /// The connection.
+    number: u32,
+    handle: Handle,
+    /// Bytes of the block in which its input was when the event came.
+    input: usize,
     stage: SharedBuf,
     staged: usize,
-    /// What the client has not taken: bytes `sent..kept_len` of the block.
+    /// What the client has not taken: bytes `kept_sent..kept_len` of the block, or of the connection's piece.
     pub(crate) kept: Block,
-    pub(crate) kept_sent: usize,
-    pub(crate) kept_len: usize,
+    kept_sent: usize,
+    kept_len: usize,
+    /// Whether anything is to be kept.
+    pub(crate) keeps: bool,
     /// Bytes that went into the send ring.
     pub(crate) sent: u64,
     /// Why nothing more can be sent: the connection is to be closed.
@@ -24,30 +34,49 @@ pub(crate) struct Output<G: Group> {
 }
 
 impl<G: Group> Output<G> {
-    pub(crate) fn new(on: On<G>, heap: Heap, stage: SharedBuf) -> Self {
+    pub(crate) fn new(on: On<G>, shares: Shares, stage: SharedBuf) -> Self {
         Self {
             on,
-            heap,
+            heap: shares.memory.heap(),
+            shares,
+            number: 0,
             handle: Handle(0),
+            input: 0,
             stage,
             staged: 0,
             kept: Block::NONE,
             kept_sent: 0,
             kept_len: 0,
+            keeps: true,
             sent: 0,
             failed: None,
         }
     }
 
     /// Begins with a connection and what is kept of it.
-    pub(crate) fn begin(&mut self, handle: Handle, kept: Block, kept_sent: usize, kept_len: usize) {
-        (self.handle, self.staged, self.sent, self.failed) = (handle, 0, 0, None);
-        (self.kept, self.kept_sent, self.kept_len) = (kept, kept_sent, kept_len);
+    pub(crate) fn begin(&mut self, number: u32, record: &Record) {
+        (self.number, self.handle, self.input) = (number, record.handle, record.input.bytes());
+        (self.staged, self.sent, self.failed) = (0, 0, None);
+        (self.kept, self.kept_sent) = (record.output, record.output_sent as usize);
+        self.kept_len = record.output_len as usize;
+    }
+
+    /// Notes in the connection's record what is kept.
+    pub(crate) fn end(&self, record: &mut Record) {
+        record.output = self.kept;
+        record.output_sent = self.kept_sent as u32;
+        record.output_len = self.kept_len as u32;
     }
 
     #[inline(always)]
     pub(crate) fn is_blocked(&self) -> bool {
-        !self.kept.is_none()
+        self.kept_len > 0
+    }
+
+    /// Where it is kept.
+    fn memory(&self) -> SharedBuf {
+        let [_, piece] = self.shares.memory.pieces(self.number);
+        if self.kept.is_none() { piece } else { self.heap.memory(self.kept) }
     }
 
     #[inline(never)]
@@ -189,51 +218,56 @@ impl<G: Group> Output<G> {
     /// Appends to what is kept.
     #[inline(never)]
     fn keep(&mut self, bytes: SharedBuf) {
-        let (group, heap) = (self.on.group(), self.heap);
-        let needed = self.kept_len - self.kept_sent + bytes.len();
-        if self.kept_len + bytes.len() > self.kept.bytes() {
-            let mut block = Block::NONE;
-            if group.is_leader() {
-                // Twice as much, so that many short answers are not copied again and again.
-                let wanted = (needed * 2).min(MOST).max(needed);
-                let found = heap.allocate(wanted).or_else(|| heap.allocate(needed));
-                block = found.unwrap_or(Block::NONE);
-            }
-            let [block] = group.broadcast([block.0]);
-            let block = Block(block);
+        if !self.keeps {
+            return;
+        }
+        let group = self.on.group();
+        if self.kept_len + bytes.len() > self.memory().len() {
+            let unsent = self.kept_len - self.kept_sent;
+            let needed = unsent + bytes.len();
+            // Twice as much the second time, so that many short answers are not copied again and again.
+            let wanted = if self.kept.is_none() { needed } else { 2 * needed };
+            let block = self.shares.allocate(group, wanted.min(MOST).max(needed), self.input);
             if block.is_none() {
                 self.failed = Some(Errno::ENOMEM);
+                if group.is_leader() {
+                    self.shares.memory.count(Counter::Reclaimed, 1);
+                }
                 return;
             }
-            let unsent = self.kept_len - self.kept_sent;
-            let old = heap.memory(self.kept).slice(self.kept_sent, unsent);
-            buf::copy(group, old, heap.memory(block));
+            let old = self.memory().slice(self.kept_sent, unsent);
+            buf::copy(group, old, self.heap.memory(block));
             group.barrier();
-            if group.is_leader() {
-                heap.free(self.kept);
-            }
+            self.free();
             (self.kept, self.kept_sent, self.kept_len) = (block, 0, unsent);
         }
-        let to = heap.memory(self.kept).slice(self.kept_len, bytes.len());
-        buf::copy(group, bytes, to);
+        buf::copy(group, bytes, self.memory().slice(self.kept_len, bytes.len()));
         group.barrier();
         self.kept_len += bytes.len();
+    }
+
+    /// A block of so many bytes.
+    #[inline(never)]
+    pub(crate) fn allocate(&self, bytes: usize) -> Block {
+        self.shares.allocate(self.on.group(), bytes, self.input + self.kept.bytes())
+    }
+
+    /// Gives the block back, if there is one. All threads are done with it.
+    fn free(&mut self) {
+        if self.on.group().is_leader() {
+            self.heap.free(self.kept);
+        }
+        (self.kept, self.kept_sent, self.kept_len) = (Block::NONE, 0, 0);
     }
 
     /// Sends what is kept, as much as there is room for.
     #[inline(never)]
     pub(crate) fn send_kept(&mut self) {
-        if self.kept.is_none() {
-            return;
-        }
-        let left = self.heap.memory(self.kept).first(self.kept_len);
+        let left = self.memory().first(self.kept_len);
         self.kept_sent += self.send(left.slice(self.kept_sent, self.kept_len));
         if self.kept_sent == self.kept_len {
             self.on.group().barrier();
-            if self.on.group().is_leader() {
-                self.heap.free(self.kept);
-            }
-            (self.kept, self.kept_sent, self.kept_len) = (Block::NONE, 0, 0);
+            self.free();
         }
     }
 }

@@ -7,8 +7,10 @@ use gpunet_device::{Errno, Group, Handle, On, Poller, SharedBuf, kernel_arg, sim
 use crate::beside::Beside;
 use crate::connection::{NOBODY, OPEN, Record, WATCHES_ROOM};
 use crate::exchange::Protocol;
+use crate::exchange::Refusal;
 use crate::memory::{Counter, Memory};
 use crate::output::Output;
+use crate::shares::Shares;
 
 /// How often a group tries to accept while others do.
 const ACCEPT_TRIES: u32 = 1000;
@@ -18,20 +20,24 @@ kernel_arg! {
     pub struct Options {
         /// A connection on which nothing moved for so long is closed; 0: never.
         pub idle_timeout_ns: u64,
+        /// A connection is refused if a request takes longer from its first byte to its last; 0: never.
+        pub request_timeout_ns: u64,
         /// How long the end may take once the program asks for it: clients get what they asked for
         /// before.
         pub drain_ns: u64,
         /// How often the stop word, idle connections and [`Protocol::tick`] are looked at.
         pub tick_ns: u64,
-        /// The largest request in bytes; a connection with a larger one is closed.
+        /// The largest request in bytes; a connection with a larger one is refused.
         pub most_request: u64,
     }
 }
 
 impl Options {
-    /// No idle time-out, two seconds to end, requests up to the largest block of the heap.
+    /// No idle time-out, 30 seconds for a request, two seconds to end, requests up to the largest block of the
+    /// heap.
     pub const DEFAULT: Self = Self {
         idle_timeout_ns: 0,
+        request_timeout_ns: 30_000_000_000,
         drain_ns: 2_000_000_000,
         tick_ns: 50_000_000,
         most_request: crate::heap::MOST as u64,
@@ -43,12 +49,17 @@ pub(crate) struct Server<'p, G: Group, P: Protocol<G>> {
     pub(crate) on: On<G>,
     pub(crate) poller: Poller<G>,
     pub(crate) memory: Memory,
+    pub(crate) shares: Shares,
     pub(crate) options: Options,
     pub(crate) stage: SharedBuf,
     pub(crate) output: Output<G>,
     pub(crate) protocol: &'p mut P,
     /// The first of its connections.
     pub(crate) first: u32,
+    /// Connections of its own that may have to be looked after, or more.
+    pub(crate) on_watch: u32,
+    /// Why the connection at hand is to be refused.
+    pub(crate) refusal: Option<Refusal>,
     /// When connections are looked at without an event.
     pub(crate) beside: Beside,
     /// What was counted since the last tick: requests, bytes received, bytes sent, receives
@@ -93,7 +104,7 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
         let [number] = group.broadcast([u64::from(taken)]);
         let number = number as u32;
         let Some(old) = memory.records().get(number as usize).filter(|_| number != NOBODY) else {
-            gclose(on.net(), group, handle);
+            self.turn_away(handle);
             return Ok(true);
         };
         let record = Record {
@@ -130,6 +141,16 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
         }
     }
 
+    /// Stores a connection's record and state. All threads have read what is stored.
+    pub(crate) fn store(&mut self, number: u32, record: &Record, state: P::State) {
+        if self.on.group().is_leader() {
+            self.memory.records().set(number as usize, *record);
+            self.memory.state::<P::State>(number).set(0, state);
+        }
+        self.on_watch += u32::from(record.is_on_watch());
+        self.on.group().barrier();
+    }
+
     /// Has the poller watch a connection, which reports anew what the connection is ready for.
     #[inline(never)]
     pub(crate) fn watch(&self, number: u32, record: &Record, what: u16) -> Result<(), Errno> {
@@ -147,7 +168,7 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
         if record.has(WATCHES_ROOM) { POLLOUT } else { POLLIN | POLLRDHUP }
     }
 
-    /// Closes a connection; what is in its send ring is still sent.
+    /// Closes a connection whose blocks the group has in its hand; what is in its send ring is still sent.
     #[inline(never)]
     pub(crate) fn close(&mut self, number: u32, record: Record, failed: bool) {
         let (on, memory, group) = (self.on, self.memory, self.on.group());
@@ -162,6 +183,7 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
         if group.is_leader() {
             memory.heap().free(record.input);
             memory.heap().free(record.output);
+            self.shares.put_down(number, &Record::EMPTY);
             self.update(record.before, |before| before.after = record.after);
             self.update(record.after, |after| after.before = record.before);
             memory.count(Counter::Closed, 1);

@@ -4,11 +4,12 @@ use gpunet_device::calls::{MSG_DONTWAIT, grecv};
 use gpunet_device::poller::{Beside as Found, POLLERR, POLLHUP, POLLRDHUP};
 use gpunet_device::{Errno, Group, SharedBuf, buf};
 
-use crate::connection::{CLOSING, ENDED, OPEN, Record, WAITS, WATCHES_ROOM};
-use crate::exchange::{Exchange, Protocol, Step};
+use crate::connection::{CLOSING, ENDED, OPEN, REFUSED, Record, WAITS, WATCHES_ROOM};
+use crate::exchange::{Exchange, Protocol, Refusal, Step};
 use crate::heap::{Block, MOST};
 use crate::memory::Counter;
 use crate::server::Server;
+use crate::shares::PIECE;
 
 /// A receive that gives fewer bytes than this, and than there is room for, has emptied the ring.
 const WHOLE: usize = 16 << 10;
@@ -45,11 +46,16 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
         if record.generation != generation || !record.has(OPEN) {
             return;
         }
+        if record.has(REFUSED) {
+            return self.drop_rest(number, record);
+        }
         if self.options.idle_timeout_ns > 0 {
             record.active_ns = self.common_time();
         }
-        let (sent, kept) = (record.output_sent as usize, record.output_len as usize);
-        self.output.begin(record.handle, record.output, sent, kept);
+        if !self.take_up(number, &mut record) {
+            return self.refuse_lost(number, record);
+        }
+        self.output.begin(number, &record);
         if self.output.is_blocked() {
             self.output.send_kept();
         }
@@ -61,7 +67,7 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
         while !self.is_over(&record) && !self.output.is_blocked() {
             let looks = drained;
             if looks {
-                if !may_wait || !record.input.is_none() || beside == ROUNDS_BESIDE {
+                if !may_wait || record.input_len > 0 || beside == ROUNDS_BESIDE {
                     break;
                 }
                 beside += 1;
@@ -79,18 +85,20 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
                 break;
             }
         }
-        record.output = self.output.kept;
-        record.output_sent = self.output.kept_sent as u32;
-        record.output_len = self.output.kept_len as u32;
+        self.output.end(&mut record);
         let found = u64::from(beside - u32::from(found_none));
         let more = [requests, received, self.output.sent, found];
         self.counts = core::array::from_fn(|at| self.counts[at] + more[at]);
-        self.leave(number, record, state, drained);
+        match self.refusal.take() {
+            Some(why) => self.refuse(number, record, state, why),
+            None => self.leave(number, record, state, drained),
+        }
     }
 
     /// Whether the connection is to be closed now.
     fn is_over(&self, record: &Record) -> bool {
-        self.output.failed.is_some() || record.has(CLOSING) && !self.output.is_blocked()
+        let over = record.has(CLOSING) && !self.output.is_blocked();
+        self.output.failed.is_some() || self.refusal.is_some() || over
     }
 
     /// Ends a turn: closes the connection, or stores its record and has it watched for what it needs.
@@ -99,24 +107,20 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
         let blocked = self.output.is_blocked();
         let change = blocked != record.has(WATCHES_ROOM);
         record.flags = record.flags & !WATCHES_ROOM | if blocked { WATCHES_ROOM } else { 0 };
-        let group = self.on.group();
         // All threads have read what is stored: each call of the library is a barrier.
-        if group.is_leader() {
-            self.memory.records().set(number as usize, record);
-            self.memory.state::<P::State>(number).set(0, state);
-            if change && blocked {
-                self.memory.count(Counter::Blocked, 1);
-            }
+        self.store(number, &record, state);
+        if change && blocked && self.on.group().is_leader() {
+            self.memory.count(Counter::Blocked, 1);
         }
-        group.barrier();
         if self.is_over(&record) {
             return self.close(number, record, self.output.failed.is_some());
         }
         // Where something is left to receive, no event would report it: to watch anew does.
         let watch = change || !blocked && !drained;
         if watch && self.watch(number, &record, Self::wanted(&record)).is_err() {
-            self.close(number, record, true);
+            return self.close(number, record, true);
         }
+        self.put_down(number, &record);
     }
 
     /// Receives once and answers what is complete. `looks`: no event has reported bytes; they are waited for
@@ -130,8 +134,8 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
         looks: bool,
     ) -> Round {
         let (mut buffer, mut have) = (self.stage, 0);
-        if !record.input.is_none() {
-            (buffer, have) = self.input(record);
+        if record.input_len > 0 {
+            (buffer, have) = self.input(number, record);
         }
         let mut round = Round::NONE;
         let room = buffer.slice(have, usize::MAX);
@@ -165,8 +169,8 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
             record.flags |= CLOSING;
         }
         let goes_on = !record.has(CLOSING) && self.output.failed.is_none();
-        if goes_on && (have > used || !record.input.is_none()) {
-            self.keep_input(record, buffer, used, have, needed);
+        if goes_on && (have > used || record.input_len > 0) {
+            self.keep_input(number, record, buffer, used, have, needed);
         }
         round
     }
@@ -239,12 +243,14 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
 
     /// Where the connection's input is to be received, and how much of a request is there already.
     #[inline(never)]
-    fn input(&mut self, record: &mut Record) -> (SharedBuf, usize) {
+    fn input(&mut self, number: u32, record: &mut Record) -> (SharedBuf, usize) {
         let have = record.input_len as usize;
-        let kept = self.memory.heap().memory(record.input);
+        let [piece, _] = self.memory.pieces(number);
+        let kept =
+            if record.input.is_none() { piece } else { self.memory.heap().memory(record.input) };
         // Short ones return to shared memory, where parsing is fast; a block that was made for a long
         // request goes on to be filled.
-        if kept.len() > self.stage.len() || have > self.stage.len() / 2 {
+        if kept.len() > self.stage.len() || have > self.stage.len() / 2 && !record.input.is_none() {
             return (kept, have);
         }
         let group = self.on.group();
@@ -254,7 +260,7 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
         (self.stage, have)
     }
 
-    /// Gives an incomplete request's block back. All threads are done with it.
+    /// Gives an incomplete request's memory back. All threads are done with it.
     fn free_input(&mut self, record: &mut Record) {
         if self.on.group().is_leader() {
             self.memory.heap().free(record.input);
@@ -266,6 +272,7 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
     #[inline(never)]
     fn keep_input(
         &mut self,
+        number: u32,
         record: &mut Record,
         buffer: SharedBuf,
         used: usize,
@@ -274,12 +281,15 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
     ) {
         let (group, heap) = (self.on.group(), self.memory.heap());
         let left = have - used;
+        let waits = record.has(WAITS) || self.output.is_blocked();
+        if left == 0 || waits {
+            record.since_ns = 0;
+        } else if used > 0 || record.since_ns == 0 {
+            record.since_ns = self.common_time();
+        }
         if left == 0 {
             group.barrier();
-            if !record.input.is_none() {
-                self.free_input(record);
-            }
-            return;
+            return self.free_input(record);
         }
         let most = (self.options.most_request as usize).min(MOST);
         // A block that has room for more of the request stays.
@@ -287,29 +297,26 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
             record.input_len = have as u32;
             return;
         }
-        let waits = record.has(WAITS) || self.output.is_blocked();
         if needed > most || !waits && left >= most {
-            self.output.failed = Some(Errno::EMSGSIZE);
+            self.refusal = Some(Refusal::TooLarge);
             return;
         }
+        let [mut memory, _] = self.memory.pieces(number);
         let mut block = Block::NONE;
-        if group.is_leader() {
+        if left >= PIECE {
             let known = if needed > 0 { needed } else { left * 2 };
             let wanted = known.min((left * 4).max(AHEAD)).min(most).max(left + 1);
             let wanted = if waits { left } else { wanted };
-            block = heap.allocate(wanted).unwrap_or(Block::NONE);
+            block = self.shares.allocate(group, wanted, self.output.kept.bytes());
+            if block.is_none() {
+                self.refusal = Some(Refusal::NoMemory);
+                return;
+            }
+            memory = heap.memory(block);
         }
-        let [block] = group.broadcast([block.0]);
-        let block = Block(block);
-        if block.is_none() {
-            self.output.failed = Some(Errno::ENOMEM);
-            return;
-        }
-        buf::copy(group, buffer.slice(used, left), heap.memory(block));
+        buf::copy(group, buffer.slice(used, left), memory);
         group.barrier();
-        if !record.input.is_none() {
-            self.free_input(record);
-        }
+        self.free_input(record);
         (record.input, record.input_len) = (block, left as u32);
     }
 }

@@ -9,6 +9,7 @@ use crate::abi::net::Net;
 use crate::channel::{self, Plan, job};
 use crate::group::AnyGroup;
 use crate::simt;
+use crate::wait::stop_now_and_then;
 
 use super::planned;
 
@@ -74,6 +75,11 @@ pub(super) fn receive_more(
         let (rest, left) = (to.wrapping_add(got), length - got);
         let plan = planned(group, || {
             let (least, waits) = (u32::from(left > 0), flags & MSG_DONTWAIT == 0);
+            // Bytes that stay where they are end no loop.
+            let stopped = if flags & MSG_PEEK != 0 { stop_now_and_then(net) } else { 0 };
+            if stopped < 0 {
+                return Plan::error(stopped);
+            }
             channel::receive(net, handle, least, waits, found)
         });
         let bytes = match Plan::ring_of(plan) {

@@ -8,7 +8,7 @@ use crate::abi::net::Net;
 use crate::buf::Shared;
 use crate::group::AnyGroup;
 use crate::socket::{Direction, Socket, adopt_rings};
-use crate::wait::{Deadline, group_until};
+use crate::wait::{Deadline, group_until, stop_now_and_then};
 
 /// See [`super::poll`].
 #[inline(always)]
@@ -47,10 +47,12 @@ pub(super) unsafe fn poll(
     let mut ready = 0;
     if group.is_leader() {
         for at in 0..sockets.len() {
-            ready += u64::from(sockets.get(at).is_some_and(|entry| entry.revents != 0));
+            ready += i64::from(sockets.get(at).is_some_and(|entry| entry.revents != 0));
         }
+        let stopped = stop_now_and_then(net);
+        ready = if stopped < 0 { stopped } else { ready };
     }
-    group.broadcast(ready) as i64
+    group.broadcast(ready as u64) as i64
 }
 
 /// What one socket is ready for.

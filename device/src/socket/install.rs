@@ -244,7 +244,11 @@ pub(crate) fn reinstall(net: Net, handle: Handle) -> i64 {
         socket.unlock(Direction::Send, Position(sent as u64));
     }
     change(word, state(handle, INSTALLING), state(handle, CLOSING));
-    Errno::EBADF.negative()
+    match filled {
+        // The launch was stopped meanwhile.
+        Err(errno) if errno != Errno::ETIMEDOUT => errno.negative(),
+        _ => Errno::EBADF.negative(),
+    }
 }
 
 /// Takes over the rings that a connect has brought since the record was made: those of a p2p stream

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use gpunet_device::abi::option::SocketOption;
-use gpunet_device::calls::SOCK_STREAM;
+use gpunet_device::calls::{MSG_PEEK, SOCK_STREAM};
 use gpunet_device::{Domain, Errno, Handle, SocketAddr};
 use gpunet_e2e_kernels::op::{Code, GUARD, Op, Register, Space};
 
@@ -220,6 +220,11 @@ impl Script {
         self.op(Code::Recv, register, [0; 3], (1, length as i64)).with_length(length)
     }
 
+    /// `grecv` with MSG_PEEK again and again, as long as it finds something.
+    pub fn peek_for_ever(&mut self, register: u32, length: u64) -> &mut Self {
+        self.op(Code::Recv, register, [1, 0, 0], (0, 0)).with_length(length).flags(MSG_PEEK)
+    }
+
     /// `Stream::write_all`, in pieces.
     pub fn send_all(&mut self, register: u32, total: u64, piece: u64) -> &mut Self {
         let all = total as i64;
@@ -314,6 +319,11 @@ impl Script {
     /// `gpoll`, which must find so many.
     pub fn poll(&mut self, places: u64, timeout_ms: i64, ready: i64) -> &mut Self {
         self.op(Code::Poll, 0, [places, timeout_ms as u64, 0], (ready, ready))
+    }
+
+    /// `gpoll` again and again, as long as it finds something.
+    pub fn poll_for_ever(&mut self, places: u64) -> &mut Self {
+        self.op(Code::Poll, 0, [places, 0, 1], (0, 0))
     }
 
     /// What the poll must have found.

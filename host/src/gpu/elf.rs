@@ -106,6 +106,15 @@ impl<'a> Elf<'a> {
     }
 }
 
+/// Looks at everything in a file that anybody looks at.
+#[cfg(fuzzing)]
+pub(crate) fn fuzz(bytes: &[u8]) {
+    if let Some(elf) = Elf::parse(bytes) {
+        let _ = (elf.is_relocatable(), elf.missing());
+        assert!(elf.exported().iter().all(|name| name.len() <= bytes.len()));
+    }
+}
+
 fn half(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_le_bytes(bytes.get(at..at.checked_add(2)?)?.try_into().ok()?))
 }

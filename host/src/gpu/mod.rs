@@ -54,6 +54,9 @@ use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+#[cfg(fuzzing)]
+pub(crate) use elf::fuzz as fuzz_elf;
+
 pub use buffer::Buffer;
 pub use choice::{Clock, EmulatedOptions, GpuChoice, GpuInfo, GpuKind};
 pub use flags::{Flags, Word, Words};

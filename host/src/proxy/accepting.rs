@@ -4,8 +4,10 @@ use gpunet_device::Handle;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::planted::{Bug, planted};
 
+use super::closing::Closing;
 use super::context::Context;
 use super::entry::{Entry, Owner, Role};
+use super::message::Message;
 use super::notices::Notices;
 use super::pump::Turn;
 use super::shared::{Readiness, Shared};
@@ -29,6 +31,8 @@ enum Then {
     Kernel,
     /// A time, since something ran out.
     Pause(u64),
+    /// The same: it has just run out.
+    Short(u64),
 }
 
 /// Accepts at a listener, and has it wait for what has to come before there is more.
@@ -57,11 +61,27 @@ pub(super) fn accept(sockets: &mut Sockets, handle: Handle, io: &mut dyn Readine
         Then::Again => visit.schedule.busy.add(visit.entry, 1),
         Then::Kernel => visit.wait_for_head(),
         Then::Pause(until_ns) => visit.schedule.timers.arm(visit.entry, until_ns),
+        Then::Short(until_ns) => {
+            visit.schedule.timers.arm(visit.entry, until_ns);
+            make_room(sockets, io);
+        }
         Then::Peers => {}
     }
     Notices(sockets).announce(handle, connections);
     let more = matches!(then, Then::Again | Then::Peers);
     if connections > 0 && more { Turn::Progress } else { Turn::Idle }
+}
+
+/// Has a closed socket go that makes no progress: of this shard, or else of others.
+pub(super) fn make_room(sockets: &mut Sockets, io: &mut dyn Readiness) -> bool {
+    if (Closing { sockets, io }).make_room() {
+        return true;
+    }
+    let Context { id, shared, .. } = &sockets.context;
+    for other in (0..shared.queues.len()).filter(|other| other != id) {
+        shared.send(other, Message::MakeRoom);
+    }
+    false
 }
 
 /// Accepts one connection, if one waits and the listener's share, the table and the ring memory
@@ -94,7 +114,7 @@ fn next(entry: &mut Entry, context: &Context) -> Result<Entry, Then> {
             // of something: the peer waits in its queue.
             tracing::debug!(handle = entry.handle.0, %errno, "accepting pauses");
             listener.pause_until_ns = context.now_ns + PAUSE_NS;
-            Err(Then::Pause(listener.pause_until_ns))
+            Err(Then::Short(listener.pause_until_ns))
         }
     }
 }

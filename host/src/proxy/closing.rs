@@ -24,6 +24,10 @@ const DISCONNECT_NS: u64 = 10_000_000;
 /// is busy keeps the record of the socket from being closed.
 const LOOKS_OPEN_NS: u64 = 100_000_000;
 
+/// A closed socket whose peer has taken nothing for so long gives way where slots run out: longer than a message
+/// and its answer take between any two places.
+const SILENT_NS: u64 = 500_000_000;
+
 /// Who closes a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Closer {
@@ -84,7 +88,7 @@ impl Closing<'_> {
         // The other end of a p2p stream must not learn of it before the groups of this one do.
         let looks_open = matches!(entry.drains, Drains::LooksOpen { .. });
         entry.channel.endings.finish_send |= !looks_open;
-        entry.start_leaving(now_ns + shared.config.linger_ns);
+        entry.start_leaving(now_ns, now_ns + shared.config.linger_ns);
         schedule.ending.add(entry);
         for orphan in waiting.into_iter().filter(|_| !planted(Bug::OrphansKept)) {
             let shard = orphan.shard() as usize;
@@ -122,6 +126,27 @@ impl Closing<'_> {
         worked
     }
 
+    /// Somebody finds no slot, no ring memory or no descriptor: the closed socket goes whose peer has been silent
+    /// for longest, unsent bytes or not. A peer that reads is not silent for as long as it takes. Whether one
+    /// went.
+    pub(super) fn make_room(&mut self) -> bool {
+        let Sockets { context, table, .. } = &mut *self.sockets;
+        let now_ns = context.now_ns;
+        let closed = |entry: &&Entry| entry.is_closing() && entry.drains == Drains::No;
+        let oldest = table.iter().filter(closed).min_by_key(|entry| entry.silent_since_ns);
+        let Some((handle, since_ns)) = oldest.map(|entry| (entry.handle, entry.silent_since_ns))
+        else {
+            return false;
+        };
+        if now_ns.saturating_sub(since_ns) < SILENT_NS {
+            return false;
+        }
+        if let Some(visit) = self.sockets.visit(handle) {
+            visit.entry.start_leaving(now_ns, now_ns);
+        }
+        self.finish(handle)
+    }
+
     /// Lets a closed socket go if it has nothing left to do. Whether it is gone.
     pub(super) fn finish(&mut self, handle: Handle) -> bool {
         let Some(mut visit) = self.sockets.visit(handle) else { return true };
@@ -157,6 +182,10 @@ impl Closing<'_> {
         }
         if let Some(mut socket) = entry.socket.take() {
             if let Some(carrier) = socket.carrier_mut() {
+                if entry.channel.unsent() > 0 {
+                    // The peer must not take what it has for all.
+                    carrier.cut_off();
+                }
                 // Bytes left unread would turn the close into a reset, which may destroy what was sent
                 // last.
                 let mut left = 64;

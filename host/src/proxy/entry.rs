@@ -103,6 +103,8 @@ pub(crate) struct Entry {
     pub(super) accepted_from: Handle,
     /// Whether groups may still be inside a call on it, after the host has closed it.
     pub(super) drains: Drains,
+    /// Since when nothing of it was sent, of one that is closing.
+    pub(super) silent_since_ns: u64,
     /// Whether a kernel has bound it, as the net's policy lets it. A transport may bind it as well, when it
     /// connects.
     pub(super) bound: bool,
@@ -131,6 +133,7 @@ impl Entry {
             owner,
             accepted_from: Handle::NONE,
             drains: Drains::No,
+            silent_since_ns: 0,
             bound: false,
             counted: false,
             wishes,
@@ -163,7 +166,8 @@ impl Entry {
     }
 
     /// Closes it: its handle is dead, and it goes once it has nothing left to do, or at that time.
-    pub(super) fn start_leaving(&mut self, deadline_ns: u64) {
+    pub(super) fn start_leaving(&mut self, now_ns: u64, deadline_ns: u64) {
+        self.silent_since_ns = now_ns;
         match self.role {
             Role::Stream(_) => self.start_stream(StreamPhase::Closing { deadline_ns }),
             _ => self.role = Role::Leaving { deadline_ns },

@@ -38,6 +38,8 @@ pub(crate) enum Message {
     Drained(Handle),
     /// Give a socket back to the program.
     Release { handle: Handle, to: mpsc::Sender<Result<Released, Errno>> },
+    /// Another shard finds no slot or no memory for a socket: let one go that is closed and makes no progress.
+    MakeRoom,
     /// Describe every socket.
     Dump(mpsc::Sender<Vec<SocketState>>),
     /// Panic, to show what happens then.

@@ -1,5 +1,6 @@
 //! Answers to the requests of kernels. Everything in a request is untrusted.
 
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use gpunet_device::abi::errno::Errno;
@@ -9,6 +10,7 @@ use gpunet_device::abi::option::SocketOption;
 use gpunet_device::poller::EVENT_BYTES;
 use gpunet_device::{Domain, Handle, SocketAddr};
 
+use super::accepting::make_room;
 use super::closing::{Closer, Closing};
 use super::connecting::Connecting;
 use super::context::Context;
@@ -17,7 +19,7 @@ use super::notices::Notices;
 use super::options;
 use super::poller::Poller;
 use super::schedule::News;
-use super::shared::Readiness;
+use super::shared::{Readiness, Shared};
 use super::sockets::Sockets;
 use super::stream::StreamPhase;
 use super::visit::Visit;
@@ -95,21 +97,24 @@ impl Requests<'_> {
 
     /// A new socket of the launch that asks, if the net's policy lets it have one more.
     fn make(
-        &self,
+        &mut self,
         request: &Request,
-        socket: impl FnOnce() -> Result<Option<Endpoint>, Errno>,
+        socket: impl FnOnce(&Shared) -> Result<Option<Endpoint>, Errno>,
     ) -> Result<Entry, Errno> {
-        let (launch, shared) = (request.launch(), &self.sockets.context.shared);
+        let (launch, shared) = (request.launch(), Arc::clone(&self.sockets.context.shared));
         if !shared.launches.runs(launch) {
             // It would own the socket for ever.
             return Err(Errno::EINVAL);
         }
-        let socket = socket()?;
+        let socket = socket(&shared)?;
         let limits = &shared.policy.limits;
         if !limits.acquire_socket() {
             return Err(denied(&self.sockets.context, "socket", Handle::NONE, &SocketAddr::NONE));
         }
-        let handle = shared.pool.allocate_handle(Account::Own);
+        let mut handle = shared.pool.allocate_handle(Account::Own);
+        if handle.is_err() && make_room(self.sockets, self.io) {
+            handle = shared.pool.allocate_handle(Account::Own);
+        }
         let handle = handle.inspect_err(|_| limits.release_socket())?;
         let (index, wishes) = (shared.index(handle), Wishes::of(&shared.config));
         let mut made = Entry::new(handle, index, Owner::Launch(launch), wishes, socket);
@@ -135,13 +140,12 @@ impl Requests<'_> {
         if request.number(1) != STREAM || !known {
             return Err(Errno::EPROTONOSUPPORT);
         }
-        let transports = &self.sockets.context.shared.transports;
-        let made = self.make(request, || transports.make(domain).map(Some))?;
+        let made = self.make(request, |shared| shared.transports.make(domain).map(Some))?;
         self.start(made)
     }
 
     fn make_poller(&mut self, request: &Request) -> Answer {
-        let mut made = self.make(request, || Ok(None))?;
+        let mut made = self.make(request, |_| Ok(None))?;
         let shared = &self.sockets.context.shared;
         let (memory, reserved) = (&shared.memory, shared.config.reserved as usize);
         made.role = Role::Poller(Box::<Poller>::default());

@@ -163,6 +163,9 @@ impl Shard {
             Message::Release { handle, to } => {
                 let _ = to.send(closing.release(handle));
             }
+            Message::MakeRoom => {
+                closing.make_room();
+            }
             Message::Dump(to) => {
                 let Sockets { context, table, .. } = &mut self.sockets;
                 let states = table.iter_mut().map(|entry| {

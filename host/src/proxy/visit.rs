@@ -92,6 +92,7 @@ impl Visit<'_> {
     pub(super) fn sent(&mut self, moved: Moved) {
         if matches!(moved.turn, Turn::Progress | Turn::Once) {
             self.schedule.report(self.entry, News::WRITABLE);
+            self.entry.silent_since_ns = self.context.now_ns;
         }
         match moved.other {
             Other::Nothing => {}

@@ -322,6 +322,11 @@ impl Stream for Descriptor {
         received(check(self.socket.recv(&mut bin)))
     }
 
+    fn cut_off(&mut self) {
+        // A socket of the UNIX domain has nothing of the kind; a peer of such a one sees the end.
+        let _ = rustix::net::sockopt::set_socket_linger(&self.socket, Some(Duration::ZERO));
+    }
+
     fn shutdown(&mut self, direction: Direction) -> Result<(), Errno> {
         let how = match direction {
             Direction::Receive => std::net::Shutdown::Read,

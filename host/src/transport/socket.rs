@@ -141,6 +141,9 @@ pub(crate) trait Stream: Socket {
         Ok(Transferred::Later)
     }
 
+    /// Has the peer see a reset when this is dropped: not all was sent.
+    fn cut_off(&mut self) {}
+
     /// Ends a direction.
     fn shutdown(&mut self, direction: Direction) -> Result<(), Errno>;
 

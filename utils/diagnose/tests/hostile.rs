@@ -71,7 +71,7 @@ fn a_file_that_hangs_is_named() {
     let output = diagnose(&["--from", &within(&machine, "")]);
     assert!(began.elapsed() < hang_limit(IN_TIME), "{:?}", began.elapsed());
     let said = text(&output.stdout);
-    assert!(said.contains("unseen   locked memory          no answer within 500 ms"), "{said}");
+    assert!(said.contains("unseen   locked memory          no answer within 2 s"), "{said}");
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn all_looks_together_end_in_time() {
         let said = text(&output.stdout);
         let shown = || said.lines().rev().take(20).collect::<Vec<_>>().join("\n");
         // A fast machine may see all devices within the time there is.
-        let gave_up = said.contains("not looked at, since others gave no answer within 4 s");
+        let gave_up = said.contains("not looked at, since others gave no answer within 6 s");
         assert!(gave_up || std::ptr::eq(machine, &many_devices), "{}", shown());
         assert!(said.contains("gpunet runs here"), "{}", shown());
     }
@@ -109,7 +109,7 @@ fn answers_that_hang_or_never_end_are_refused() {
         assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
         text(&output.stderr)
     };
-    assert!(refused().contains("is no recorded machine: no answer within 500 ms"));
+    assert!(refused().contains("is no recorded machine: no answer within 2 s"));
     fs::remove_file(&answers).expect("removed");
     std::os::unix::fs::symlink("/dev/zero", &answers).expect("a link");
     assert!(refused().contains("is not what diagnose writes"));

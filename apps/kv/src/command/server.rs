@@ -23,15 +23,15 @@ pub(super) fn run(kv: &mut Kv, client: &mut Client<'_>, command: u64, arguments:
         PING => ping(client, arguments),
         ECHO => echo(client, arguments),
         SELECT => select(client, arguments),
-        HELLO => hello(client, arguments),
+        HELLO => hello(kv, client, arguments),
         INFO => info(kv, client),
-        CLIENT => about_client(client, arguments),
+        CLIENT => about_client(kv, client, arguments),
         CONFIG => config(kv, client, arguments),
         COMMAND => about_commands(client, arguments),
         TIME => time(kv, client),
         RESET => {
             client.state.version = 2;
-            set_name(client, SharedBuf::EMPTY);
+            set_name(kv, client, SharedBuf::EMPTY);
             reply::short(client, b"+RESET\r\n");
         }
         _ => reply::error(client, b"ERR this command is not there"),
@@ -79,7 +79,7 @@ fn time(kv: &Kv, client: &mut Client<'_>) {
 
 /// HELLO [version [AUTH name password] [SETNAME name]].
 #[inline(never)]
-fn hello(client: &mut Client<'_>, mut arguments: Arguments) {
+fn hello(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     let mut version = client.state.version.max(2);
     if arguments.left() > 0 {
         version = match number::parse(arguments.next()) {
@@ -106,7 +106,7 @@ fn hello(client: &mut Client<'_>, mut arguments: Arguments) {
                 if !is_name(name) {
                     return wrong_name(client);
                 }
-                if !set_name(client, name) {
+                if !set_name(kv, client, name) {
                     return reply::out_of_memory(client);
                 }
             }
@@ -145,10 +145,10 @@ fn wrong_name(client: &mut Client<'_>) {
     );
 }
 
-/// Keeps a client's name; false if no memory is left.
+/// Keeps a client's name, in the memory of the table; false if none is left.
 #[inline(never)]
-fn set_name(client: &mut Client<'_>, name: SharedBuf) -> bool {
-    let (group, heap) = (client.on().group(), client.heap());
+fn set_name(kv: &Kv, client: &mut Client<'_>, name: SharedBuf) -> bool {
+    let (group, heap) = (client.on().group(), kv.table.heap);
     let mut block = Block::NONE;
     if group.is_leader() && !name.is_empty() {
         block = heap.allocate(name.len()).unwrap_or(Block::NONE);
@@ -169,7 +169,7 @@ fn set_name(client: &mut Client<'_>, name: SharedBuf) -> bool {
 }
 
 #[inline(never)]
-fn about_client(client: &mut Client<'_>, mut arguments: Arguments) {
+fn about_client(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     const SETNAME: u64 = word(b"SETNAME");
     const GETNAME: u64 = word(b"GETNAME");
     const SETINFO: u64 = word(b"SETINFO");
@@ -182,20 +182,20 @@ fn about_client(client: &mut Client<'_>, mut arguments: Arguments) {
             let name = arguments.next();
             if !is_name(name) {
                 wrong_name(client);
-            } else if set_name(client, name) {
+            } else if set_name(kv, client, name) {
                 reply::short(client, b"+OK\r\n");
             } else {
                 reply::out_of_memory(client);
             }
         }
         (GETNAME, 0) if client.state.name.is_none() => reply::null(client),
-        (GETNAME, 0) => reply::bulk(client, name_of(client)),
+        (GETNAME, 0) => reply::bulk(client, name_of(kv, client)),
         // What a client library says of itself; nobody asks for it here.
         (SETINFO, 2) => reply::short(client, b"+OK\r\n"),
         (ID, 0) => reply::integer(client, i64::from(client.number()) + 1),
         (INFO | LIST, 0) => {
             let (number, version) = (client.number(), client.state.version.max(2));
-            let name = name_of(client);
+            let name = name_of(kv, client);
             compose(client, |text| {
                 text.text(b"id=").number(u64::from(number) + 1).text(b" name=");
                 text.bytes(name);
@@ -210,8 +210,8 @@ fn about_client(client: &mut Client<'_>, mut arguments: Arguments) {
 }
 
 #[inline(never)]
-fn name_of(client: &Client<'_>) -> SharedBuf {
-    client.heap().memory(client.state.name).first(client.state.name_length as usize)
+fn name_of(kv: &Kv, client: &Client<'_>) -> SharedBuf {
+    kv.table.heap.memory(client.state.name).first(client.state.name_length as usize)
 }
 
 #[inline(never)]
@@ -291,19 +291,15 @@ fn about_commands(client: &mut Client<'_>, mut arguments: Arguments) {
 #[inline(never)]
 fn compose(client: &mut Client<'_>, write: impl FnOnce(&mut Text)) {
     let (group, heap) = (client.on().group(), client.heap());
-    let (mut block, mut length) = (Block::NONE, 0);
-    if group.is_leader()
-        && let Some(page) = heap.allocate(2048)
-    {
-        let mut text = Text::new(heap.memory(page));
-        write(&mut text);
-        (block, length) = (page, text.length());
-    }
-    let [block, length] = group.broadcast([block.0, length as u64]);
-    let block = Block(block);
+    let block = client.allocate(2048);
     if block.is_none() {
         return reply::out_of_memory(client);
     }
+    let [length] = group.leader_only(|| {
+        let mut text = Text::new(heap.memory(block));
+        write(&mut text);
+        [text.length() as u64]
+    });
     reply::bulk(client, heap.memory(block).first(length as usize));
     group.barrier();
     if group.is_leader() {
@@ -334,7 +330,9 @@ fn info(kv: &mut Kv, client: &mut Client<'_>) {
         text.text(b"\r\n\r\n# Stats\r\ntotal_connections_received:");
         text.number(memory.counted(Counter::Accepted)).text(b"\r\ntotal_commands_processed:");
         text.number(memory.counted(Counter::Requests)).text(b"\r\nrejected_connections:");
-        text.number(memory.counted(Counter::Refused)).text(b"\r\nexpired_keys:");
+        text.number(memory.counted(Counter::Refused)).text(b"\r\nreclaimed_connections:");
+        text.number(memory.counted(Counter::Reclaimed)).text(b"\r\nlate_connections:");
+        text.number(memory.counted(Counter::Late)).text(b"\r\nexpired_keys:");
         text.number(table.counted(Word::Expired)).text(b"\r\nkeyspace_hits:");
         text.number(table.counted(Word::Hits)).text(b"\r\nkeyspace_misses:");
         text.number(table.counted(Word::Misses)).text(b"\r\n\r\n# Keyspace\r\n");

@@ -36,11 +36,11 @@ pub(crate) struct Options {
     /// Threads of the proxy, which moves bytes between sockets and the kernel
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) proxy_threads: u32,
-    /// GPU memory for keys and values [default: 4G; 128M on the emulated GPU]; an eighth of it more, 16M
-    /// to 1G, is for requests and answers on their way
+    /// GPU memory for keys and values [default: 4G; 128M on the emulated GPU]; more is for requests and answers on
+    /// their way: 32K a connection or an eighth of it, whatever is more, 16M to 1G
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     memory: Option<u64>,
-    /// Clients at a time; further ones are turned away [default: 10000; 1000 on the emulated GPU]
+    /// Clients at a time; further ones are refused with an error [default: 10000; 1000 on the emulated GPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     connections: Option<u32>,
     /// Bytes of each of a connection's two rings, in host memory
@@ -49,6 +49,9 @@ pub(crate) struct Options {
     /// Shared memory of a block: half of it for requests, half for answers
     #[arg(long, value_name = "BYTES", value_parser = parse_staging, default_value = "16K")]
     pub(crate) staging: u32,
+    /// Seconds from the first byte of a request to its last; a client that takes longer is refused; 0: any time
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = parse_idle)]
+    pub(crate) request_timeout: Duration,
     /// Seconds without a byte after which a client is closed; 0: never
     #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = parse_idle)]
     pub(crate) idle_timeout: Duration,

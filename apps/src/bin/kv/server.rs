@@ -53,6 +53,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let (listener, address) = net.listen_with(options.listen, listening)?;
     let serve = ServeOptions {
         idle_timeout_ns: options.idle_timeout.as_nanos() as u64,
+        request_timeout_ns: options.request_timeout.as_nanos() as u64,
         drain_ns: options.drain.as_nanos() as u64,
         ..ServeOptions::DEFAULT
     };

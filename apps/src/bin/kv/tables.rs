@@ -10,7 +10,9 @@ use gpunet_serve::{Memory, STOP_OFFSET};
 /// Bytes of memory for each bucket of the table: about one entry with a short key and value.
 const BYTES_PER_BUCKET: u64 = 256;
 
-/// Bytes for requests and answers on their way: an eighth of the table's, within these.
+/// Bytes for requests and answers on their way: an eighth of the table's, or so many for each connection, so that
+/// each can have a request of that size at any time; within the limits below.
+const PENDING_EACH: usize = 32 << 10;
 const LEAST_PENDING: usize = 16 << 20;
 const MOST_PENDING: usize = 1 << 30;
 
@@ -34,7 +36,8 @@ impl Tables {
         if bytes > MOST_MEMORY {
             return Err(Failure::refused("--memory: at most 192G"));
         }
-        let pending = (heap / 8).clamp(LEAST_PENDING, MOST_PENDING);
+        let pending = (heap / 8).max(connections as usize * PENDING_EACH);
+        let pending = pending.clamp(LEAST_PENDING, MOST_PENDING);
         let buckets = (bytes / BYTES_PER_BUCKET).next_power_of_two().max(1024) as usize;
         Ok(Self {
             memory: gpu.buffer(Memory::bytes::<State>(connections, pending))?,

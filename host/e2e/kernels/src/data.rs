@@ -126,6 +126,15 @@ impl<G: Receiver> Script<'_, G> {
             (got, wrong)
         } else {
             let buffer = self.buffer(op);
+            // As long as it finds something, where it is to be asked for ever.
+            if op.a == 1 {
+                loop {
+                    let got = calls::grecv(self.net, self.group, handle, buffer, op.flags);
+                    if got <= 0 {
+                        return got;
+                    }
+                }
+            }
             let before = GUARD.min(op.offset as usize);
             let around =
                 self.space(op).slice(op.offset as usize - before, before + buffer.len() + GUARD);

@@ -23,7 +23,14 @@ impl<G: Receiver> Script<'_, G> {
 
     #[inline(never)]
     pub(crate) fn poll(&self, op: &Op) -> i64 {
-        calls::gpoll(self.net, self.group, self.polls.first(op.a as usize), op.b as i64)
+        loop {
+            let sockets = self.polls.first(op.a as usize);
+            let ready = calls::gpoll(self.net, self.group, sockets, op.b as i64);
+            // As long as it finds something, where it is to be asked for ever.
+            if ready <= 0 || op.c == 0 {
+                return ready;
+            }
+        }
     }
 
     #[inline(never)]

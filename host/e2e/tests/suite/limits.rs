@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 use gpunet_device::calls::{MSG_DONTWAIT, POLLIN};
 use gpunet_e2e::{
     Domain, Errno, Job, Peer, Script, SocketAddr, SocketOption, about, any_port, drop_in_order,
-    eventually, flags, is_local, is_rdma, net_builder, peer, scaled, scaled_time, skip, slowness,
-    timeout,
+    eventually, flags, is_local, net_builder, peer, scaled, scaled_time, skip, slowness, timeout,
 };
 use gpunet_host::{Net, Policy, Task};
 
@@ -177,12 +176,9 @@ fn calls_that_a_limit_delays_keep_their_time_outs() {
     let peer = Peer::serve(|mut stream| {
         peer::receive(&mut stream, 0, 1024);
         peer::send(&mut stream, 0, 100);
-        if is_rdma() {
-            // What is unsent when the time to linger is over was cut off, and that shows.
-            let _ = std::io::copy(&mut stream, &mut std::io::sink());
-        } else {
-            peer::receive_rest(&mut stream, 1024);
-        }
+        // What is unsent when the time to linger is over was cut off, and that shows.
+        let rest = std::io::copy(&mut stream, &mut std::io::sink());
+        assert!(rest.is_err(), "it looks like all there is: {rest:?}");
     });
     let mut script = Script::new();
     script.stream_with_rings(0, peer.address, 64 << 10);

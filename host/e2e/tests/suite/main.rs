@@ -28,6 +28,7 @@ mod queues;
 mod rdma;
 mod refusals;
 mod ring_slices;
+mod shares;
 mod streams;
 mod system;
 mod unaccepted;

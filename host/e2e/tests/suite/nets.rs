@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use gpunet_device::calls::POLLIN;
+use gpunet_device::calls::{POLLIN, POLLOUT};
 use gpunet_e2e::faults::{self, CALLS, Waiting};
 use gpunet_e2e::{
     Domain, Errno, Handle, Job, Peer, Script, any_port, deadline, eventually, flags, is_cuda,
@@ -232,6 +232,25 @@ fn an_abort_ends_every_wait() {
             Waiting::rows(fault, Errno::ECANCELED, Duration::ZERO, &times)
         });
     }
+}
+
+/// Calls that always find something never wait, and must see an abort all the same.
+#[test]
+fn an_abort_ends_loops_that_never_wait() {
+    let (net, flags) = (net_without_timeout(), flags());
+    let server = peer::echo_server();
+    let mut polling = Script::new();
+    polling.stream(0, server).poll_set(0, 0, POLLOUT).set_flag(0);
+    polling.poll_for_ever(1).errno(Errno::ECANCELED).close(0);
+    let mut peeking = Script::new();
+    peeking.stream(0, server).send(0, 10).set_flag(1);
+    peeking.peek_for_ever(0, 10).errno(Errno::ECANCELED).close(0);
+    let started = Job::blocks(32).script(&polling).script(&peeking).flags(&flags).start(&net);
+    for flag in 0..2 {
+        started.until(&flags, flag);
+    }
+    started.launch().abort();
+    started.finish();
 }
 
 #[test]

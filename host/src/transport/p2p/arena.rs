@@ -52,6 +52,7 @@ pub(crate) struct Arenas {
     most: u64,
     /// Bytes that its own may still take.
     budget: Mutex<u64>,
+    /// By the peer as the system knows it.
     own: Mutex<HashMap<Process, Vec<Kept<Chunk>>>>,
     peers: Mutex<HashMap<(Process, u64), Kept<Arena>>>,
 }
@@ -145,7 +146,7 @@ impl Arenas {
 
     /// An inbox for streams from a peer; ENOBUFS when the net's memory for them is used up.
     pub(crate) fn inbox(&self, peer: Process, ring: u32, base: u64) -> Result<Inbox, Errno> {
-        let capacity = ring_capacity(ring);
+        let (peer, capacity) = (peer.as_known(), ring_capacity(ring));
         let known: Vec<Arc<Chunk>> = lock(&self.own)
             .get_mut(&peer)
             .map_or(Vec::new(), |chunks| chunks.iter_mut().map(Kept::use_again).collect());
@@ -156,7 +157,10 @@ impl Arenas {
         let usual = if known.is_empty() { FIRST_ARENA } else { NEXT_ARENA };
         // Inboxes lie beside the rings, not in the place of one.
         let bytes = usual.max(u64::from(capacity) + FIRST_ARENA);
-        let chunk = self.new_chunk(peer, bytes)?;
+        let chunk = match self.new_chunk(peer, bytes) {
+            Err(Errno::ENOBUFS) => self.inherit(peer, bytes).ok_or(Errno::ENOBUFS)?,
+            made => made?,
+        };
         let inbox = Inbox::take(&chunk, capacity, base).ok_or(Errno::ENOBUFS)?;
         inbox.prepare()?;
         Ok(inbox)
@@ -180,6 +184,28 @@ impl Arenas {
         let chunk = Arc::new(Chunk::new(arena));
         lock(&self.own).entry(peer).or_default().push(Kept::new(&chunk));
         Ok(chunk)
+    }
+
+    /// Gives a peer an arena that rests and whose own peer has ended. The next streams of that peer would have
+    /// used it at once, too; nobody has its descriptor any more.
+    fn inherit(&self, peer: Process, bytes: u64) -> Option<Arc<Chunk>> {
+        let mut own = lock(&self.own);
+        let fits = |chunk: &Kept<Chunk>| {
+            let arena = &chunk.it.arena;
+            let closed = !chunk.it.spoilt.load(Ordering::Relaxed) && !arena.is_abandoned();
+            closed && chunk.is_idle() && !chunk.it.is_shared() && arena.len() as u64 >= bytes
+        };
+        let gone = own.iter_mut().filter(|(of, _)| **of != peer && of.is_gone());
+        let chunk = gone.into_iter().find_map(|(_, chunks)| {
+            let at = chunks.iter().position(fits)?;
+            Some(chunks.swap_remove(at))
+        })?;
+        // It is to show nothing of what the other one has received.
+        let length = chunk.it.arena.len();
+        chunk.it.arena.write(0, &vec![0; length]).ok()?;
+        let chunk = chunk.it;
+        own.entry(peer).or_default().push(Kept::new(&chunk));
+        Some(chunk)
     }
 
     /// What a peer offers. Nothing of it is trusted.
@@ -294,6 +320,37 @@ mod tests {
             arenas.tidy();
             assert_eq!(arenas.free_bytes() < whole, abandoned);
         }
+    }
+
+    /// A net with memory for two peers, while a kernel runs.
+    fn for_two_peers() -> (Arenas, crate::gpu::RunningKernel) {
+        let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
+        (Arenas::new(&Linux, gpu, 2 * (FIRST_ARENA + 4096)), crate::gpu::RunningKernel::new())
+    }
+
+    #[test]
+    fn a_peer_with_many_tokens_has_one_share() {
+        let (arenas, _kernel) = for_two_peers();
+        let of = |pid, token| arenas.inbox(Process { pid, token }, 4096, BASE);
+        let inboxes: Vec<_> = (1..20).map(|token| of(1, token).expect("its own share")).collect();
+        of(2, 1).expect("the share of another peer");
+        drop(inboxes);
+    }
+
+    #[test]
+    fn peers_that_have_ended_leave_their_memory_to_others() {
+        let (arenas, _kernel) = for_two_peers();
+        let ended = || {
+            let mut child = std::process::Command::new("true").spawn().expect("it starts");
+            child.wait().expect("it ends");
+            Process { pid: child.id() as i32, token: 1 }
+        };
+        for _ in 0..5 {
+            let inbox = arenas.inbox(ended(), 4096, BASE).expect("those before have ended");
+            drop(inbox);
+        }
+        let kept = [1, 2, 3].map(|pid| arenas.inbox(Process { pid, token: 1 }, 4096, BASE));
+        assert_eq!(kept.each_ref().map(Result::is_ok), [true, true, false]);
     }
 
     #[test]

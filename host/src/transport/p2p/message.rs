@@ -124,3 +124,22 @@ impl Message {
         })
     }
 }
+
+/// Reads a message and writes it again: the same message.
+#[cfg(fuzzing)]
+pub(crate) fn fuzz(bytes: &[u8]) {
+    let mut words = [0; WORDS];
+    for (word, eight) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
+        *word = u64::from_le_bytes(*eight);
+    }
+    // Most bytes are of no message: these make it one.
+    [words[0], words[1]] = [MAGIC, VERSION];
+    words[2] %= 9;
+    if words[2] == 1 {
+        words[9] = u64::from(ABI_VERSION);
+    }
+    if let Some(message) = Message::from_words(&words) {
+        let again = Message::from_words(&message.to_words());
+        assert_eq!(again.map(Message::to_words), Some(message.to_words()));
+    }
+}

@@ -33,4 +33,6 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
+#[cfg(fuzzing)]
+pub(crate) use message::fuzz as fuzz_message;
 pub(crate) use shared::P2p;

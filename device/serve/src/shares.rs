@@ -1,0 +1,198 @@
+//! What a connection may keep: incomplete requests, and answers that its client has not taken.
+//!
+//! Each connection has two pieces of memory of its own ([`PIECE`]), which nobody can take from it. What does not fit
+//! there lies in a block of the heap, as long as nobody needs the memory more: where the heap is full, the
+//! connection with the most of it loses its blocks, of two with as much the one that has been silent for longer, and
+//! whoever would have the most itself gets nothing. The rule: docs/reference/shares.md.
+//!
+//! Any group may take a connection's blocks away, also that of another one. A word for each connection says
+//! whether it can:
+//!
+//! | bits | what |
+//! | --- | --- |
+//! | 0, 1 | [`NONE`], [`KEPT`], [`IN_HAND`] or [`TAKEN`] |
+//! | 2 to 23 | where they are kept: their units of 64 bytes |
+//! | 24 to 63 | and since when, in milliseconds |
+
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+use gpunet_device::{Group, Shared, simt};
+
+use crate::connection::Record;
+use crate::heap::Block;
+use crate::memory::Memory;
+
+/// Bytes of a connection's own for an incomplete request, and as many for answers.
+pub const PIECE: usize = 1 << 10;
+
+/// The connection has no blocks.
+const NONE: u64 = 0;
+/// It has some, and its group does not use them at the moment.
+const KEPT: u64 = 1;
+/// Its group uses them, or has none.
+const IN_HAND: u64 = 2;
+/// They were taken away, and its group does not know yet.
+const TAKEN: u64 = 3;
+
+const STATE: u64 = 3;
+const UNITS_SHIFT: u32 = 2;
+const UNITS: u64 = (1 << 22) - 1;
+const TIME_SHIFT: u32 = 24;
+const UNIT: usize = 64;
+
+/// How many connections lose their blocks for one, at most.
+const MOST_TAKEN: u32 = 64;
+
+/// Connections that a key can name.
+pub(crate) const MOST_CONNECTIONS: u32 = 1 << 24;
+
+/// The order in which connections lose their blocks, the highest first: units, then how long they have been silent
+/// (in units of 32 ms), then the number.
+const fn key(word: u64, now_ms: u64, number: usize) -> u64 {
+    if word & STATE != KEPT {
+        return 0;
+    }
+    let silent = now_ms.saturating_sub(word >> TIME_SHIFT) >> 5;
+    let silent = if silent < 1 << 18 { silent } else { (1 << 18) - 1 };
+    (word >> UNITS_SHIFT & UNITS) << 42 | silent << 24 | number as u64
+}
+
+/// The shares of a server's connections, as one of its groups sees them.
+#[derive(Clone, Copy)]
+pub(crate) struct Shares {
+    pub(crate) memory: Memory,
+    /// A word in the group's shared memory: the highest key that its threads have found.
+    highest: Shared<u64>,
+}
+
+impl Shares {
+    pub(crate) const fn new(memory: Memory, highest: Shared<u64>) -> Self {
+        Self { memory, highest }
+    }
+
+    /// Takes a connection's blocks into the group's hand. False: they were taken away, and are no longer its.
+    pub(crate) fn take_up<G: Group>(self, group: G, number: u32) -> bool {
+        let [found] = group.leader_only(|| {
+            let word = self.memory.claims().atomic(number as usize);
+            // Acquire: pairs with the release of who took them away, which has read the record before.
+            [word.map_or(NONE, |word| word.swap(IN_HAND, AcqRel))]
+        });
+        found & STATE != TAKEN
+    }
+
+    /// Whether they were taken away.
+    pub(crate) fn are_taken<G: Group>(self, group: G, number: u32) -> bool {
+        let [word] = group.leader_only(|| {
+            let word = self.memory.claims().atomic(number as usize);
+            [word.map_or(NONE, |word| word.load(Relaxed))]
+        });
+        word & STATE == TAKEN
+    }
+
+    /// Puts them down: from now on they may be taken away. For one thread, which has stored the record.
+    pub(crate) fn put_down(self, number: u32, record: &Record) {
+        let Some(word) = self.memory.claims().atomic(number as usize) else { return };
+        let mut kept = NONE;
+        if record.has_blocks() {
+            let units = (record.input.bytes() + record.output.bytes()) / UNIT;
+            let time = simt::now_ns() / 1_000_000;
+            kept = KEPT | (units as u64) << UNITS_SHIFT | time << TIME_SHIFT;
+        }
+        // Release: who takes them away reads in the record which they are.
+        word.store(kept, Release);
+    }
+
+    /// A block of so many bytes for a connection that has `others` besides; [`Block::NONE`] if it is to have none.
+    #[inline(never)]
+    pub(crate) fn allocate<G: Group>(self, group: G, bytes: usize, others: usize) -> Block {
+        let heap = self.memory.heap();
+        let mut taken = 0;
+        loop {
+            let [block] = group.leader_only(|| [heap.allocate(bytes).unwrap_or(Block::NONE).0]);
+            if block != 0 || taken == MOST_TAKEN || !self.reclaim(group, bytes + others) {
+                return Block(block);
+            }
+            taken += 1;
+        }
+    }
+
+    /// Takes away the blocks of the connection that has the most, if that is no less than so many bytes. Whether
+    /// it has tried.
+    #[cold]
+    #[inline(never)]
+    fn reclaim<G: Group>(self, group: G, bytes: usize) -> bool {
+        let claims = self.memory.claims();
+        let Some(highest) = self.highest.atomic(0) else { return false };
+        if group.is_leader() {
+            highest.store(0, Relaxed);
+        }
+        group.barrier();
+        let now_ms = simt::now_ns() / 1_000_000;
+        let (mut at, mut best) = (group.rank(), 0);
+        // Counted: the connections.
+        while let Some(word) = claims.atomic(at) {
+            best = best.max(key(word.load(Relaxed), now_ms, at));
+            at += group.size();
+        }
+        highest.fetch_max(best, Relaxed);
+        group.barrier();
+        let [tried] = group.leader_only(|| {
+            let best = highest.load(Relaxed);
+            let (units, number) = (best >> 42, best as u32 & (MOST_CONNECTIONS - 1));
+            if units == 0 || (units as usize) * UNIT < bytes {
+                return [0];
+            }
+            self.take_away(number);
+            [1]
+        });
+        tried != 0
+    }
+
+    /// Frees the blocks of a connection, unless its group has them in its hand by now. For one thread.
+    fn take_away(self, number: u32) {
+        let Some(word) = self.memory.claims().atomic(number as usize) else { return };
+        let found = word.load(Relaxed);
+        // Acquire: pairs with the release that put them down, behind the record.
+        let free = found & STATE == KEPT
+            && word.compare_exchange(found, IN_HAND, Acquire, Relaxed).is_ok();
+        if let Some(record) = self.memory.records().get(number as usize).filter(|_| free) {
+            self.memory.heap().free(record.input);
+            self.memory.heap().free(record.output);
+            // Release: its group overwrites the record.
+            word.store(TAKEN, Release);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn kept(units: u64, since_ms: u64) -> u64 {
+        KEPT | units << UNITS_SHIFT | since_ms << TIME_SHIFT
+    }
+
+    #[test]
+    fn the_most_goes_first_and_then_the_longest_silence() {
+        let now = 1 << 38;
+        let order = [
+            kept(1 << 16, now),
+            kept(1000, now - (1 << 30)),
+            kept(1000, now - 500),
+            kept(1000, now - 400),
+            kept(1, 0),
+        ];
+        let keys = order.map(|word| key(word, now, 7));
+        assert!(keys.is_sorted_by(|more, less| more > less), "{keys:x?}");
+        assert!(keys.iter().all(|key| key & 0xFF_FFFF == 7));
+        // A clock that runs a little ahead.
+        assert!(key(kept(1, now + 5), now, 0) > 0);
+    }
+
+    #[test]
+    fn what_is_in_use_or_gone_is_left_alone() {
+        for state in [NONE, IN_HAND, TAKEN] {
+            assert_eq!(key(kept(9, 0) & !STATE | state, 100, 1), 0);
+        }
+    }
+}
