@@ -6,7 +6,7 @@ use gpunet_device::poller::{Event, POLLIN, POLLRDHUP};
 use gpunet_device::{Errno, Group, Handle, On, Poller, Shared, SharedBuf};
 
 use crate::beside::Beside;
-use crate::connection::{ENDED, NOBODY};
+use crate::connection::{ENDED, NOBODY, REFUSED};
 use crate::exchange::Protocol;
 use crate::memory::{Counter, Memory};
 use crate::output::Output;
@@ -41,7 +41,7 @@ pub fn serve<G: Group, P: Protocol<G>>(
     staging: SharedBuf,
     protocol: &mut P,
 ) -> Result<(), Errno> {
-    let needed = Memory::bytes::<P::State>(memory.connections, 0);
+    let needed = memory.least();
     let state_fits = size_of::<P::State>() <= memory.state_bytes as usize;
     let fits = memory.connections < MOST_CONNECTIONS && memory.region.len() >= needed;
     if staging.len() < LEAST_STAGING || !fits || !state_fits {
@@ -151,6 +151,10 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
         while let Some(record) = self.memory.records().get(at as usize) {
             let number = at;
             at = record.after;
+            if record.has(REFUSED) {
+                self.close(number, record, true);
+                continue;
+            }
             self.turn(number, record.generation, POLLRDHUP, false);
             // It may be closed by now, and its record another's.
             self.on.group().barrier();
@@ -167,9 +171,11 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
             }
         }
         while self.first != NOBODY {
-            if self.common_time().wrapping_sub(begin) > self.options.drain_ns {
+            let now = self.common_time();
+            if now.wrapping_sub(begin) > self.options.drain_ns {
                 break;
             }
+            self.look_after(now);
             self.wait(listener, events)?;
         }
         while let Some(record) = self.memory.records().get(self.first as usize) {

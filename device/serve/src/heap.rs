@@ -83,6 +83,14 @@ const fn slots_of(class: u32) -> u64 {
     (PAGE / class_units(class)) as u64
 }
 
+/// Bytes of the pages that a block of that class lies in, for each of them.
+const fn share_of_class(class: u32) -> usize {
+    match class & PAGES {
+        0 => PAGE * UNIT / slots_of(class) as usize,
+        _ => class_units(class) * UNIT,
+    }
+}
+
 /// The state of a page of slots.
 const fn state_of(class: u32, used: u64) -> u64 {
     (used << 8) | (class as u64 + 1)
@@ -134,6 +142,16 @@ impl Block {
     /// Bytes that it holds.
     pub const fn bytes(self) -> usize {
         if self.is_none() { 0 } else { class_units(self.class()) * UNIT }
+    }
+
+    /// Its share of the pages that it lies in, with what nobody can use there.
+    pub(crate) fn share(self) -> usize {
+        if self.is_none() { 0 } else { share_of_class(self.class()) }
+    }
+
+    /// The share of a block of so many bytes.
+    pub(crate) fn share_of(bytes: usize) -> usize {
+        class_of(bytes.div_ceil(UNIT).max(1)).map_or(usize::MAX / 2, share_of_class)
     }
 }
 

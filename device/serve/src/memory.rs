@@ -129,6 +129,11 @@ impl Memory {
         Self::launch_arg(buffer, connections, stride(size_of::<S>()) as u32)
     }
 
+    /// Bytes that the region must have at least.
+    pub(crate) fn least(self) -> usize {
+        heap_start(self.connections, self.state_bytes as usize)
+    }
+
     #[inline(always)]
     fn word(self, index: usize) -> Option<AtomicRef<u64>> {
         self.region.first(CONTROL).cast::<u64>().atomic(index)

@@ -17,8 +17,8 @@ pub(crate) struct Output<G: Group> {
     /// The connection.
     number: u32,
     handle: Handle,
-    /// Bytes of the block in which its input was when the event came.
-    input: usize,
+    /// The share of the block in which its input is.
+    pub(crate) input: usize,
     stage: SharedBuf,
     staged: usize,
     /// What the client has not taken: bytes `kept_sent..kept_len` of the block, or of the connection's piece.
@@ -55,7 +55,7 @@ impl<G: Group> Output<G> {
 
     /// Begins with a connection and what is kept of it.
     pub(crate) fn begin(&mut self, number: u32, record: &Record) {
-        (self.number, self.handle, self.input) = (number, record.handle, record.input.bytes());
+        (self.number, self.handle, self.input) = (number, record.handle, record.input.share());
         (self.staged, self.sent, self.failed) = (0, 0, None);
         (self.kept, self.kept_sent) = (record.output, record.output_sent as usize);
         self.kept_len = record.output_len as usize;
@@ -249,7 +249,7 @@ impl<G: Group> Output<G> {
     /// A block of so many bytes.
     #[inline(never)]
     pub(crate) fn allocate(&self, bytes: usize) -> Block {
-        self.shares.allocate(self.on.group(), bytes, self.input + self.kept.bytes())
+        self.shares.allocate(self.on.group(), bytes, self.input + self.kept.share())
     }
 
     /// Gives the block back, if there is one. All threads are done with it.

@@ -1,6 +1,7 @@
 //! How a connection is refused: it is told why, and dropped once it has had time to read that.
 
 use gpunet_device::calls::{MSG_DONTWAIT, SHUT_WR, gclose, grecv, gshutdown};
+use gpunet_device::poller::POLLIN;
 use gpunet_device::{Errno, Group, Handle, SharedBuf};
 
 use crate::connection::{ENDED, REFUSED, Record, WATCHES_ROOM};
@@ -50,19 +51,21 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
             self.memory.heap().free(record.input);
         }
         (record.input, record.input_len) = (Block::NONE, 0);
+        // What a close gives back of the state is what it is now.
+        self.store(number, &record, state);
         if self.output.is_blocked() || self.output.failed.is_some() {
             // In the middle of an answer nothing else can be said.
             return self.close(number, record, true);
         }
         let state = self.tell(number, state, why);
         (record.output, record.output_sent, record.output_len) = (Block::NONE, 0, 0);
+        record.flags = record.flags & !WATCHES_ROOM | REFUSED;
+        record.since_ns = now;
+        self.store(number, &record, state);
         if self.output.failed.is_some() || record.has(ENDED) {
             return self.close(number, record, true);
         }
         gshutdown(on.net(), group, record.handle, SHUT_WR);
-        record.flags = record.flags & !WATCHES_ROOM | REFUSED;
-        record.since_ns = now;
-        self.store(number, &record, state);
         self.put_down(number, &record);
         if self.watch(number, &record, Self::wanted(&record)).is_err() {
             self.close(number, record, true);
@@ -151,10 +154,25 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
             if refused && late {
                 self.close(number, record, true);
             } else if late {
-                self.refuse_silent(number, record, Refusal::TooSlow);
+                self.refuse_late(number, record);
             } else if record.has_blocks() && self.shares.are_taken(self.on.group(), number) {
                 self.refuse_silent(number, record, Refusal::NoMemory);
             }
+        }
+    }
+
+    /// Refuses a connection whose request is late, unless the rest has come and only the server is late.
+    #[cold]
+    #[inline(never)]
+    fn refuse_late(&mut self, number: u32, seen: Record) {
+        self.turn(number, seen.generation, POLLIN, false);
+        // It may be closed by now, and its record another's.
+        self.on.group().barrier();
+        let still = |record: &Record| {
+            record.generation == seen.generation && record.since_ns == seen.since_ns
+        };
+        if let Some(record) = self.memory.records().get(number as usize).filter(still) {
+            self.refuse_silent(number, record, Refusal::TooSlow);
         }
     }
 

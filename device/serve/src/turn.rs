@@ -266,6 +266,7 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
             self.memory.heap().free(record.input);
         }
         (record.input, record.input_len) = (Block::NONE, 0);
+        self.output.input = 0;
     }
 
     /// Keeps what was not consumed until more of it comes.
@@ -307,7 +308,12 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
             let known = if needed > 0 { needed } else { left * 2 };
             let wanted = known.min((left * 4).max(AHEAD)).min(most).max(left + 1);
             let wanted = if waits { left } else { wanted };
-            block = self.shares.allocate(group, wanted, self.output.kept.bytes());
+            let others = self.output.kept.share();
+            block = self.shares.allocate(group, wanted, others);
+            if block.is_none() && wanted > left + PIECE {
+                // What there is, without what may come.
+                block = self.shares.allocate(group, left + PIECE, others);
+            }
             if block.is_none() {
                 self.refusal = Some(Refusal::NoMemory);
                 return;
@@ -318,5 +324,6 @@ impl<G: Group, P: Protocol<G>> Server<'_, G, P> {
         group.barrier();
         self.free_input(record);
         (record.input, record.input_len) = (block, left as u32);
+        self.output.input = block.share();
     }
 }

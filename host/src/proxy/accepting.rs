@@ -114,7 +114,10 @@ fn next(entry: &mut Entry, context: &Context) -> Result<Entry, Then> {
             // of something: the peer waits in its queue.
             tracing::debug!(handle = entry.handle.0, %errno, "accepting pauses");
             listener.pause_until_ns = context.now_ns + PAUSE_NS;
-            Err(Then::Short(listener.pause_until_ns))
+            let ran_out =
+                matches!(errno, Errno::ENFILE | Errno::EMFILE | Errno::ENOBUFS | Errno::ENOMEM);
+            let then = if ran_out { Then::Short } else { Then::Pause };
+            Err(then(listener.pause_until_ns))
         }
     }
 }

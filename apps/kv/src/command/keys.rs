@@ -240,8 +240,9 @@ pub(super) fn scan(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     let heap = client.heap();
     let cursor = kv.table.next_used(group, cursor);
     let (mut block, mut next, mut found, mut length) = (Block::NONE, 0, 0, 0);
-    if group.is_leader() {
-        (block, next, found, length) = gather(kv, heap, cursor, &wanted);
+    let first = client.allocate(SCAN_BYTES);
+    if group.is_leader() && !first.is_none() {
+        (block, next, found, length) = gather(kv, heap, first, cursor, &wanted);
     }
     let [block, next, found, length] = group.broadcast([block.0, next, found, length]);
     let block = Block(block);
@@ -263,13 +264,18 @@ pub(super) fn scan(kv: &Kv, client: &mut Client<'_>, mut arguments: Arguments) {
     }
 }
 
-/// Gathers keys from a bucket on, as RESP has them: a block of the heap (none if it is full), the next
+/// Gathers keys from a bucket on, as RESP has them, in a block: that or a larger one (none if the heap is full), the next
 /// cursor, how many keys, how many bytes. For one thread.
 #[inline(never)]
-fn gather(kv: &Kv, heap: Heap, cursor: usize, wanted: &Wanted) -> (Block, u64, u64, u64) {
+fn gather(
+    kv: &Kv,
+    heap: Heap,
+    mut block: Block,
+    cursor: usize,
+    wanted: &Wanted,
+) -> (Block, u64, u64, u64) {
     let table = &kv.table;
     let none = (Block::NONE, 0, 0, 0);
-    let Some(mut block) = heap.allocate(SCAN_BYTES) else { return none };
     let mut text = Text::new(heap.memory(block));
     let (mut bucket, mut found) = (cursor, 0);
     let mut steps = glob::STEPS;

@@ -27,6 +27,10 @@ const NUMBERS: u64 = 1 << 23;
 /// A peer's first arena is so large, the next ones so, or as their first ring needs it.
 const FIRST_ARENA: u64 = 2 << 20;
 const NEXT_ARENA: u64 = 16 << 20;
+/// Under so many names a process can have memory at a time: one that has ended may leave some to the next with its
+/// number, and a process may have this library twice. Without a limit one that draws a name for each call would
+/// take all there is.
+const MOST_NAMES: usize = 4;
 /// No proxy makes a larger one.
 const LARGEST_ARENA: u64 = LARGEST_RING as u64 + FIRST_ARENA;
 
@@ -52,7 +56,6 @@ pub(crate) struct Arenas {
     most: u64,
     /// Bytes that its own may still take.
     budget: Mutex<u64>,
-    /// By the peer as the system knows it.
     own: Mutex<HashMap<Process, Vec<Kept<Chunk>>>>,
     peers: Mutex<HashMap<(Process, u64), Kept<Arena>>>,
 }
@@ -146,7 +149,7 @@ impl Arenas {
 
     /// An inbox for streams from a peer; ENOBUFS when the net's memory for them is used up.
     pub(crate) fn inbox(&self, peer: Process, ring: u32, base: u64) -> Result<Inbox, Errno> {
-        let (peer, capacity) = (peer.as_known(), ring_capacity(ring));
+        let capacity = ring_capacity(ring);
         let known: Vec<Arc<Chunk>> = lock(&self.own)
             .get_mut(&peer)
             .map_or(Vec::new(), |chunks| chunks.iter_mut().map(Kept::use_again).collect());
@@ -157,16 +160,22 @@ impl Arenas {
         let usual = if known.is_empty() { FIRST_ARENA } else { NEXT_ARENA };
         // Inboxes lie beside the rings, not in the place of one.
         let bytes = usual.max(u64::from(capacity) + FIRST_ARENA);
-        let chunk = match self.new_chunk(peer, bytes) {
-            Err(Errno::ENOBUFS) => self.inherit(peer, bytes).ok_or(Errno::ENOBUFS)?,
-            made => made?,
-        };
+        let chunk = self.new_chunk(peer, bytes)?;
         let inbox = Inbox::take(&chunk, capacity, base).ok_or(Errno::ENOBUFS)?;
         inbox.prepare()?;
         Ok(inbox)
     }
 
     fn new_chunk(&self, peer: Process, bytes: u64) -> Result<Arc<Chunk>, Errno> {
+        {
+            let own = lock(&self.own);
+            let same = |other: &&Process| other.pid == peer.pid && other.token != peer.token;
+            // The system knows nothing of a process in a namespace that this one does not see: pid 0.
+            if peer.pid > 0 && own.keys().filter(same).count() >= MOST_NAMES {
+                tracing::debug!(pid = peer.pid, "a process calls under too many names");
+                return Err(Errno::ENOBUFS);
+            }
+        }
         {
             let mut budget = lock(&self.budget);
             *budget = budget.checked_sub(bytes).ok_or(Errno::ENOBUFS)?;
@@ -184,28 +193,6 @@ impl Arenas {
         let chunk = Arc::new(Chunk::new(arena));
         lock(&self.own).entry(peer).or_default().push(Kept::new(&chunk));
         Ok(chunk)
-    }
-
-    /// Gives a peer an arena that rests and whose own peer has ended. The next streams of that peer would have
-    /// used it at once, too; nobody has its descriptor any more.
-    fn inherit(&self, peer: Process, bytes: u64) -> Option<Arc<Chunk>> {
-        let mut own = lock(&self.own);
-        let fits = |chunk: &Kept<Chunk>| {
-            let arena = &chunk.it.arena;
-            let closed = !chunk.it.spoilt.load(Ordering::Relaxed) && !arena.is_abandoned();
-            closed && chunk.is_idle() && !chunk.it.is_shared() && arena.len() as u64 >= bytes
-        };
-        let gone = own.iter_mut().filter(|(of, _)| **of != peer && of.is_gone());
-        let chunk = gone.into_iter().find_map(|(_, chunks)| {
-            let at = chunks.iter().position(fits)?;
-            Some(chunks.swap_remove(at))
-        })?;
-        // It is to show nothing of what the other one has received.
-        let length = chunk.it.arena.len();
-        chunk.it.arena.write(0, &vec![0; length]).ok()?;
-        let chunk = chunk.it;
-        own.entry(peer).or_default().push(Kept::new(&chunk));
-        Some(chunk)
     }
 
     /// What a peer offers. Nothing of it is trusted.
@@ -322,35 +309,15 @@ mod tests {
         }
     }
 
-    /// A net with memory for two peers, while a kernel runs.
-    fn for_two_peers() -> (Arenas, crate::gpu::RunningKernel) {
+    #[test]
+    fn a_peer_with_many_names_leaves_memory_to_others() {
         let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
-        (Arenas::new(&Linux, gpu, 2 * (FIRST_ARENA + 4096)), crate::gpu::RunningKernel::new())
-    }
-
-    #[test]
-    fn a_peer_with_many_tokens_has_one_share() {
-        let (arenas, _kernel) = for_two_peers();
+        let arenas = Arenas::new(&Linux, gpu, 16 << 20);
         let of = |pid, token| arenas.inbox(Process { pid, token }, 4096, BASE);
-        let inboxes: Vec<_> = (1..20).map(|token| of(1, token).expect("its own share")).collect();
-        of(2, 1).expect("the share of another peer");
-        drop(inboxes);
-    }
-
-    #[test]
-    fn peers_that_have_ended_leave_their_memory_to_others() {
-        let (arenas, _kernel) = for_two_peers();
-        let ended = || {
-            let mut child = std::process::Command::new("true").spawn().expect("it starts");
-            child.wait().expect("it ends");
-            Process { pid: child.id() as i32, token: 1 }
-        };
-        for _ in 0..5 {
-            let inbox = arenas.inbox(ended(), 4096, BASE).expect("those before have ended");
-            drop(inbox);
-        }
-        let kept = [1, 2, 3].map(|pid| arenas.inbox(Process { pid, token: 1 }, 4096, BASE));
-        assert_eq!(kept.each_ref().map(Result::is_ok), [true, true, false]);
+        let inboxes: Vec<_> = (1..20).filter_map(|token| of(1, token).ok()).collect();
+        assert_eq!(inboxes.len(), MOST_NAMES);
+        of(1, 1).expect("a name that it has");
+        of(2, 1).expect("the memory of another peer");
     }
 
     #[test]

@@ -17,21 +17,6 @@ impl Process {
     pub(crate) fn this() -> Self {
         Self { pid: std::process::id() as i32, token: token() }
     }
-
-    /// What counts for how much memory it gets: what the system says of it, and not what it says of itself.
-    /// The system knows nothing of one in a namespace that this one does not see.
-    pub(super) fn as_known(self) -> Self {
-        if self.pid > 0 { Self { token: 0, ..self } } else { self }
-    }
-
-    /// Whether it has ended.
-    pub(super) fn is_gone(self) -> bool {
-        let pid =
-            rustix::process::Pid::from_raw(self.pid).filter(|pid| pid.as_raw_nonzero().get() > 0);
-        pid.is_some_and(|pid| {
-            rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH)
-        })
-    }
 }
 
 /// A number that no other process has.
