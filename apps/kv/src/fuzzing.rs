@@ -33,12 +33,9 @@ fn see(input: SharedBuf, progress: &mut Progress) -> Option<Seen> {
 ///
 /// # Panics
 /// Where it is another one, or reaches beyond the bytes.
-pub fn request(bytes: &[u8]) {
-    let Some((&parts, bytes)) = bytes.split_first() else { return };
-    if bytes.is_empty() {
-        return;
-    }
-    let mut bytes = bytes.to_vec();
+pub fn request(mut bytes: Vec<u8>) {
+    // The last byte says how it is cut.
+    let Some(parts) = bytes.pop().filter(|_| !bytes.is_empty()) else { return };
     // SAFETY: own bytes, which outlive what is done with them.
     let input = unsafe { SharedBuf::from_raw(bytes.as_mut_ptr(), bytes.len()) };
     let begin = || Progress { done: 0, at: 0 };

@@ -4,4 +4,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| gpunet_kv::fuzzing::request(bytes));
+fuzz_target!(|bytes: Vec<u8>| gpunet_kv::fuzzing::request(bytes));
