@@ -28,6 +28,7 @@ mod error;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 pub mod gpu;
+mod lock;
 mod memory;
 pub mod net;
 mod pool;

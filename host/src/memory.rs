@@ -6,16 +6,15 @@
 
 #![allow(unsafe_code, reason = "makes words and slices from the regions' addresses")]
 
-#[cfg(test)]
-pub(crate) mod combining;
 mod host_control;
+#[cfg(test)]
+pub(crate) mod model;
 mod placement;
 mod seen;
 mod slice;
 
 use std::sync::Arc;
 
-use gpu_usermap::AccessError;
 use gpunet_device::abi::bits::{PACKET_BYTES, PACKET_UNITS, RecordState, Unit};
 use gpunet_device::abi::descriptor::{DESCRIPTOR_WORDS, RingLocation, SocketDescriptor};
 use gpunet_device::abi::errno::Errno;
@@ -36,7 +35,7 @@ use crate::gpu::{ArenaWindow, DeviceMemory, Gpu, HostMemory, MemoryError};
 pub(crate) struct Memory {
     layout: Layout,
     gpu_control: HostMemory,
-    host_control: HostControl,
+    pub(crate) host_control: HostControl,
     rings: Arc<HostMemory>,
     /// Rings of transports that place bytes there by themselves, where there are any.
     gpu_rings: Option<Arc<DeviceMemory>>,
@@ -60,26 +59,20 @@ impl Memory {
             gpu_control: gpu.host_memory(layout.gpu_control_words() * 8)?,
             host_control,
             rings: Arc::new(gpu.host_memory(ring_bytes)?),
-            gpu_rings: match rings_on_gpu {
-                true => Some(Arc::new(gpu.device_memory(ring_bytes)?)),
-                false => None,
-            },
+            gpu_rings: rings_on_gpu
+                .then(|| gpu.device_memory(ring_bytes).map(Arc::new))
+                .transpose()?,
             records: gpu.device_memory(layout.records_words() * 8)?,
         };
         let [(gpu_control, _), (host_control, _), (rings, ring_bytes), _] = this.regions();
+        let (gpu_rings, gpu_ring_bytes) = this.gpu_rings();
+        let none = (std::ptr::null_mut(), 0);
+        let (arenas, arena_bytes) = window.map_or(none, |window| (window.base, window.bytes));
         let regions = Regions {
             gpu_control: gpu_control.cast(),
             host_control: host_control.cast(),
-            rings: [
-                rings,
-                this.gpu_rings_at(),
-                window.map_or(std::ptr::null_mut(), |window| window.base),
-            ],
-            ring_bytes: [
-                ring_bytes as u64,
-                this.gpu_ring_bytes() as u64,
-                window.map_or(0, |window| window.bytes),
-            ],
+            rings: [rings, gpu_rings, arenas],
+            ring_bytes: [ring_bytes as u64, gpu_ring_bytes as u64, arena_bytes],
         };
         let header = header(&regions, heartbeat_timeout_ns).map(u64::to_ne_bytes);
         this.records.write(0, header.as_flattened())?;
@@ -91,45 +84,15 @@ impl Memory {
         (Arc::clone(&self.rings), self.gpu_rings.clone())
     }
 
-    fn gpu_rings_at(&self) -> *mut u8 {
-        self.gpu_rings.as_ref().map_or(std::ptr::null_mut(), |rings| rings.device_ptr())
-    }
-
-    fn gpu_ring_bytes(&self) -> usize {
-        self.gpu_rings.as_ref().map_or(0, |rings| rings.len())
+    /// Where those in GPU memory begin, and their bytes.
+    fn gpu_rings(&self) -> (*mut u8, usize) {
+        let at = |rings: &Arc<DeviceMemory>| (rings.device_ptr(), rings.len());
+        self.gpu_rings.as_ref().map_or((std::ptr::null_mut(), 0), at)
     }
 
     /// The net's shape.
     pub(crate) fn layout(&self) -> &Layout {
         &self.layout
-    }
-
-    /// Has a model know a ring.
-    #[cfg(all(test, feature = "loom"))]
-    pub(crate) fn model_knows_ring(&self, ring: &RingLocation) {
-        use gpunet_device::abi::model;
-        let [(address, length), _] = self.slice(ring, 0, ring.capacity as usize).pieces();
-        model::knows_words(address.cast(), length / 8);
-        model::knows_bytes(address, length);
-    }
-
-    /// Has a model know all words there are.
-    #[cfg(all(test, feature = "loom"))]
-    pub(crate) fn known_to_the_model(&self) {
-        use gpunet_device::abi::model;
-        model::knows_words(self.gpu_control.as_ptr().cast(), self.layout.gpu_control_words());
-        // One stop word and one heartbeat, and all from the first record on.
-        // The emulated GPU finds them where the CPU does.
-        let host_control: *mut u64 = self.host_control.device_ptr().cast();
-        let first = self.layout.inbox(0);
-        for at in [self.layout.stop(0), self.layout.heartbeat(0)] {
-            model::knows_words(host_control.wrapping_add(at), 1);
-        }
-        model::knows_words(
-            host_control.wrapping_add(first),
-            self.layout.host_control_words() - first,
-        );
-        model::knows_words(self.records.device_ptr().cast(), self.layout.records_words());
     }
 
     /// Addresses on the GPU and sizes of the GPU's control block, the host's, rings and records.
@@ -168,21 +131,36 @@ impl Memory {
         self.records.write(at, &state.0.to_ne_bytes())
     }
 
-    fn gpu_control_word(&self, at: usize) -> *mut u64 {
-        assert!(at < self.layout.gpu_control_words());
+    /// Words that the GPU writes.
+    fn gpu_array<const N: usize>(&self, at: usize) -> Words<N> {
+        assert!(at + N <= self.layout.gpu_control_words());
+        // SAFETY: inside the region, by the check: valid and aligned as long as self lives.
+        unsafe { Words::at(self.gpu_control.as_ptr().cast::<u64>().add(at)) }
+    }
+
+    fn gpu_word(&self, at: usize) -> Word {
+        self.gpu_array::<1>(at).get(0)
+    }
+
+    fn gpu_words(&self, first: usize, count: usize) -> GpuWords<'_> {
+        assert!(first + count <= self.layout.gpu_control_words());
         // SAFETY: inside the region, by the check.
-        unsafe { self.gpu_control.as_ptr().cast::<u64>().add(at) }
+        unsafe { GpuWords::new(self.gpu_control.as_ptr().cast::<u64>().add(first), count) }
     }
 
     /// Written by the GPU: how far it has filled a socket's send ring.
     pub(crate) fn send_tail(&self, socket: usize) -> Word {
-        // SAFETY: valid and aligned as long as self lives; so for all that follow.
-        unsafe { Word::at(self.gpu_control_word(self.layout.send_tail(socket))) }
+        self.gpu_word(self.layout.send_tail(socket))
     }
 
     /// The send tails of so many sockets, from socket `first` on.
     pub(crate) fn send_tails(&self, first: usize, count: usize) -> GpuWords<'_> {
         self.gpu_words(self.layout.send_tail(first), count)
+    }
+
+    /// Written by the GPU: how far it has emptied a socket's receive ring.
+    pub(crate) fn receive_head(&self, socket: usize) -> Word {
+        self.gpu_word(self.layout.receive_head(socket))
     }
 
     /// The receive heads of so many sockets.
@@ -195,33 +173,9 @@ impl Memory {
         self.gpu_words(self.layout.request_sequence(first), count)
     }
 
-    fn gpu_words(&self, first: usize, count: usize) -> GpuWords<'_> {
-        if count > 0 {
-            self.gpu_control_word(first + count - 1);
-        }
-        let start = self.gpu_control_word(first);
-        // SAFETY: as send_tail: the last word was checked, and they stand in one array.
-        unsafe { GpuWords::new(start, count) }
-    }
-
-    /// Written by the GPU: how far it has emptied a socket's receive ring.
-    pub(crate) fn receive_head(&self, socket: usize) -> Word {
-        // SAFETY: as send_tail.
-        unsafe { Word::at(self.gpu_control_word(self.layout.receive_head(socket))) }
-    }
-
-    /// Written by the GPU: the number of the request in a slot.
-    #[cfg(test)]
-    pub(crate) fn request_sequence(&self, slot: usize) -> Word {
-        // SAFETY: as send_tail.
-        unsafe { Word::at(self.gpu_control_word(self.layout.request_sequence(slot))) }
-    }
-
     /// Written by the GPU: the request in a slot.
     pub(crate) fn request(&self, slot: usize) -> Words<REQUEST_WORDS> {
-        self.gpu_control_word(self.layout.request(slot) + REQUEST_WORDS - 1);
-        // SAFETY: as send_tail; the last word was checked too.
-        unsafe { Words::at(self.gpu_control_word(self.layout.request(slot))) }
+        self.gpu_array(self.layout.request(slot))
     }
 
     /// Ends all waits of a launch with `errno`: a store to memory that its groups poll, and no call
@@ -245,7 +199,7 @@ impl Memory {
 
     /// What a shard's thread showed last.
     pub(crate) fn last_beat(&self, shard: usize) -> u64 {
-        self.host_control.last_beat(self.layout.heartbeat(shard), shard)
+        self.host_control.last_beat(shard)
     }
 
     /// Written by the proxy: receive tail, send head, status.
@@ -288,26 +242,6 @@ impl Memory {
         self.host_control.array(self.layout.descriptor(socket))
     }
 
-    /// Sends on its way what this thread has written for kernels and nothing has published yet.
-    pub(crate) fn flush(&self) {
-        self.host_control.flush();
-    }
-
-    /// Where the words that kernels poll lie, and why.
-    pub(crate) fn control_memory_report(&self) -> &ControlMemoryReport {
-        self.host_control.report()
-    }
-
-    /// Asks whether the memory of the words that kernels poll is still there.
-    pub(crate) fn check_control_memory(&self) -> Result<(), AccessError> {
-        self.host_control.check()
-    }
-
-    /// Has these words go nowhere, once their memory is gone.
-    pub(crate) fn abandon_control_memory(&self) {
-        self.host_control.abandon();
-    }
-
     /// `length` bytes of a ring from the counter `position` on, in one or two pieces. Those of a
     /// ring in GPU memory are not for the CPU to touch.
     pub(crate) fn slice(&self, ring: &RingLocation, position: u64, length: usize) -> RingSlice {
@@ -315,7 +249,7 @@ impl Memory {
         assert!(capacity.is_power_of_two() && length <= capacity);
         let (rings, bytes) = match ring.region {
             0 => (self.rings.as_ptr(), self.rings.len()),
-            _ => (self.gpu_rings_at(), self.gpu_ring_bytes()),
+            _ => self.gpu_rings(),
         };
         assert!(ring.offset as usize + capacity <= bytes);
         let start = position as usize & (capacity - 1);
@@ -351,9 +285,7 @@ impl Memory {
 
     /// Written by the GPU: the units of the packet that a kernel sends.
     pub(crate) fn send_units(&self, socket: usize) -> Words<PACKET_UNITS> {
-        self.gpu_control_word(self.layout.send_units(socket) + PACKET_UNITS - 1);
-        // SAFETY: as send_tail; the last word was checked too.
-        unsafe { Words::at(self.gpu_control_word(self.layout.send_units(socket))) }
+        self.gpu_array(self.layout.send_units(socket))
     }
 
     /// The bytes of the packet that a kernel sends, of that length and beginning there, if all of it has
@@ -381,7 +313,7 @@ impl Memory {
     pub(crate) fn ring_word(&self, ring: &RingLocation, position: u64) -> Word {
         assert!(position.is_multiple_of(8) && ring.offset.is_multiple_of(8) && ring.region == 0);
         let slice = self.slice(ring, position, 8);
-        // SAFETY: as send_tail: eight aligned bytes of a ring do not wrap.
+        // SAFETY: eight aligned bytes of a ring, which do not wrap, as long as self lives.
         unsafe { Word::at(slice.pieces[0].0.cast()) }
     }
 }

@@ -6,7 +6,7 @@
 //! reserved and not used.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use gpunet_device::Handle;
 use gpunet_device::abi::descriptor::RingLocation;
@@ -14,6 +14,7 @@ use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::Layout;
 use gpunet_device::planted::{Bug, planted};
 
+use crate::lock::lock;
 use crate::transport::RingRegion;
 
 /// The smallest ring: a page, so that rings of different writers share none.
@@ -263,11 +264,6 @@ impl Pool {
 /// A ring's capacity for the bytes asked for.
 pub(crate) fn ring_capacity(asked: u32) -> u32 {
     asked.clamp(SMALLEST_RING, LARGEST_RING).next_power_of_two()
-}
-
-/// The pools hold plain numbers that are consistent whenever the lock is free.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A buddy allocator over ring memory: powers of two, merged when given back.

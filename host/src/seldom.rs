@@ -1,7 +1,9 @@
 //! Log lines that others can cause as often as they like: some of them are written, the rest are counted.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
+
+use crate::lock::lock;
 
 /// Lines that are written at once ...
 const AT_ONCE: u32 = 20;
@@ -34,7 +36,7 @@ impl Seldom {
     }
 
     fn may_log(&self, now: Instant) -> Option<u64> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.0);
         let elapsed = now.saturating_duration_since(state.since).as_secs() / EACH.as_secs();
         if elapsed > 0 {
             state.left = state.left.saturating_add(elapsed.min(AT_ONCE.into()) as u32).min(AT_ONCE);

@@ -1,5 +1,5 @@
-//! Errors whose `Debug` is their sentence: `main` prints an error that it returns by `Debug`, as does
-//! `unwrap`, and `Error: NoDriver` helps nobody (decision 24 of
+//! What `Debug` shows of types that do not derive it. Of errors it is their sentence: `main` prints an error
+//! that it returns by `Debug`, as does `unwrap`, and `Error: NoDriver` helps nobody (decision 24 of
 //! docs/explanation/decisions.md).
 
 /// Has `Debug` of error types print what `Display` does.
@@ -8,6 +8,19 @@ macro_rules! debug_as_sentence {
         impl std::fmt::Debug for $error {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 std::fmt::Display::fmt(self, f)
+            }
+        }
+    )* };
+}
+
+/// Has `Debug` of handles show what these methods say.
+macro_rules! debug_by_methods {
+    ($($handle:ty { $($method:ident),* })*) => { $(
+        impl std::fmt::Debug for $handle {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let mut shown = f.debug_struct(stringify!($handle));
+                $(shown.field(stringify!($method), &self.$method());)*
+                shown.finish_non_exhaustive()
             }
         }
     )* };

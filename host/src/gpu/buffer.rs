@@ -172,11 +172,8 @@ pub(crate) fn resolve<A>(
     let mut launching = unsafe { Launching::new() };
     let arguments = arguments.resolve(&mut launching);
     let kept = launching.into_kept();
-    if kept.iter().all(|memory| gpu.reaches(memory)) {
-        Ok((arguments, kept))
-    } else {
-        Err(LaunchError::OtherGpu("a buffer".to_owned()))
-    }
+    gpu.check_reach(&kept)?;
+    Ok((arguments, kept))
 }
 
 impl<T> std::fmt::Debug for Buffer<T> {

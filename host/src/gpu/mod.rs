@@ -241,10 +241,19 @@ impl Gpu {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 
-    /// Whether kernels on this GPU reach memory that an argument or an operation names.
-    pub(crate) fn reaches(&self, memory: &gpunet_device::kernel::Memory) -> bool {
-        let device = memory.downcast_ref().is_none_or(|memory| self.inner.owns(memory));
-        device && memory.downcast_ref().is_none_or(|memory| self.inner.owns_host(memory))
+    /// Whether kernels here can use this memory: none of another GPU, as far as that is known.
+    pub(crate) fn check_reach(
+        &self,
+        memory: &[gpunet_device::kernel::Memory],
+    ) -> Result<(), LaunchError> {
+        let reaches = |memory: &gpunet_device::kernel::Memory| {
+            memory.downcast_ref().is_none_or(|memory| self.inner.owns(memory))
+                && memory.downcast_ref().is_none_or(|memory| self.inner.owns_host(memory))
+        };
+        match memory.iter().all(reaches) {
+            true => Ok(()),
+            false => Err(LaunchError::OtherGpu("a buffer".to_owned())),
+        }
     }
 
     /// Why no kernel runs here any more, if a fault ended the GPU's context.

@@ -5,11 +5,12 @@
 //! The backends reserve the range and map memory into the pieces; here are only numbers.
 
 use std::ops::{Range, RangeInclusive};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use rustix::process::{Resource, getrlimit};
 
 use super::MemoryError;
+use crate::lock::lock;
 
 /// Where kernels of this process find all arenas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,11 +25,6 @@ pub(crate) struct ArenaWindow {
 unsafe impl Send for ArenaWindow {}
 // SAFETY: as above.
 unsafe impl Sync for ArenaWindow {}
-
-/// Locks; the data under every lock here is whole at any panic.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// A window that is reserved when it is first needed.
 pub(super) struct Reserved(Mutex<Option<&'static Window>>);

@@ -2,8 +2,8 @@
 //! has mapped. `Memory` knows what stands where in it; only the host's side comes here.
 //!
 //! Nothing is read back from it, since a load from a mapping waits for the bus: a [`ControlWord`] can
-//! be written, and that is all. Heartbeats, which the supervisor looks at, are kept beside a
-//! mapping as well. Where the processor combines stores it keeps no order among them, release or
+//! be written, and that is all. Heartbeats, which the supervisor looks at, are kept beside it
+//! as well. Where the processor combines stores it keeps no order among them, release or
 //! not: a release has a store fence before it, behind what it publishes, and one after it, which
 //! sends it on its way. On other memory that is a branch that is never taken.
 //!
@@ -16,7 +16,7 @@ use gpunet_device::abi::layout::Layout;
 use gpunet_device::abi::word::{self, Word};
 
 #[cfg(test)]
-use super::combining;
+use super::model;
 use super::placement::{
     ControlMemory, ControlMemoryRefused, ControlMemoryReport, mapped_if_wanted,
 };
@@ -28,8 +28,8 @@ pub(crate) struct HostControl {
     first: Word,
     words: usize,
     caching: Caching,
-    /// The heartbeats that were written last, where the words themselves are not to be read.
-    beats: Option<Box<[AtomicU64]>>,
+    /// The heartbeats that were written last: the words themselves may not be there to be read.
+    beats: Box<[AtomicU64]>,
     report: ControlMemoryReport,
     held: Held,
 }
@@ -44,49 +44,32 @@ impl HostControl {
     /// As a program wishes.
     pub(crate) fn new(gpu: &Gpu, layout: &Layout, wish: ControlMemory) -> Result<Self, NetError> {
         let bytes = layout.host_control_words() * 8;
-        match mapped_if_wanted(gpu, wish, bytes)? {
-            (Some(mapping), why) => Self::on_gpu(mapping, layout, why),
-            (None, why) => Ok(Self::on_host(gpu.host_memory(bytes)?, layout, why)),
-        }
+        let (held, why) = match mapped_if_wanted(gpu, wish, bytes)? {
+            (Some(mapping), why) => (Held::Gpu(Box::new(mapping)), why),
+            (None, why) => (Held::Host(gpu.host_memory(bytes)?), why),
+        };
+        Ok(Self::of(held, layout, why)?)
     }
 
-    fn on_host(memory: HostMemory, layout: &Layout, why: String) -> Self {
-        Self {
-            // SAFETY: page aligned, and `held` keeps it.
-            first: unsafe { Word::at(memory.as_ptr().cast()) },
-            words: layout.host_control_words(),
-            caching: Caching::Cached,
-            beats: None,
-            report: ControlMemoryReport { mapped_by: None, why },
-            held: Held::Host(memory),
-        }
-    }
-
-    fn on_gpu(
-        mapping: Mapping<DeviceMemory>,
-        layout: &Layout,
-        why: String,
-    ) -> Result<Self, NetError> {
-        let view = mapping.view().map_err(ControlMemoryRefused::Lost)?;
-        // A word must fit there.
-        view.place::<u64>(0).map_err(ControlMemoryRefused::Lost)?;
-        let start = view.as_ptr();
+    fn of(held: Held, layout: &Layout, why: String) -> Result<Self, ControlMemoryRefused> {
+        let (start, caching, mapped_by) = match &held {
+            Held::Host(memory) => (memory.as_ptr(), Caching::Cached, None),
+            Held::Gpu(mapping) => {
+                let view = mapping.view().map_err(ControlMemoryRefused::Lost)?;
+                // A word must fit there.
+                view.place::<u64>(0).map_err(ControlMemoryRefused::Lost)?;
+                (view.as_ptr(), mapping.caching(), Some(mapping.backend().to_string()))
+            }
+        };
         Ok(Self {
-            // SAFETY: aligned, as was just seen, and `held` keeps memory and mapping.
+            // SAFETY: host memory is page aligned, and a word was just placed in a mapping; `held` keeps both.
             first: unsafe { Word::at(start.cast()) },
             words: layout.host_control_words(),
-            caching: mapping.caching(),
-            beats: Some((0..layout.shards).map(|_| AtomicU64::new(0)).collect()),
-            report: ControlMemoryReport { mapped_by: Some(mapping.backend().to_string()), why },
-            held: Held::Gpu(Box::new(mapping)),
+            caching,
+            beats: (0..layout.shards).map(|_| AtomicU64::new(0)).collect(),
+            report: ControlMemoryReport { mapped_by, why },
+            held,
         })
-    }
-
-    /// In memory of the emulated GPU whose stores are combined, as far as the proxy knows.
-    #[cfg(test)]
-    pub(crate) fn combining(gpu: &Gpu, layout: &Layout) -> Self {
-        let control = Self::new(gpu, layout, ControlMemory::Gpu).expect("the emulated GPU maps");
-        Self { caching: Caching::WriteCombining, ..control }
     }
 
     /// Where kernels find it.
@@ -118,17 +101,12 @@ impl HostControl {
     /// Writes a shard's heartbeat, which stands in that word.
     pub(crate) fn beat(&self, at: usize, shard: usize, beat: u64) {
         self.word(at).store(beat);
-        if let Some(beats) = &self.beats {
-            beats[shard].store(beat, Ordering::Relaxed);
-        }
+        self.beats[shard].store(beat, Ordering::Relaxed);
     }
 
     /// The heartbeat that was written last.
-    pub(crate) fn last_beat(&self, at: usize, shard: usize) -> u64 {
-        match &self.beats {
-            Some(beats) => beats[shard].load(Ordering::Relaxed),
-            None => self.word(at).word.load(),
-        }
+    pub(crate) fn last_beat(&self, shard: usize) -> u64 {
+        self.beats[shard].load(Ordering::Relaxed)
     }
 
     /// Keeps what this thread stores later behind what it has stored.
@@ -173,7 +151,7 @@ impl ControlWord {
     /// or flush.
     pub(crate) fn store(self, value: u64) {
         #[cfg(test)]
-        if self.caching == Caching::WriteCombining && combining::keeps(self.word, value) {
+        if self.caching == Caching::WriteCombining && model::keeps(self.word, value) {
             return;
         }
         self.word.store(value);
@@ -188,12 +166,6 @@ impl ControlWord {
         store_fence(self.caching);
         self.store(value);
         store_fence(self.caching);
-    }
-
-    /// What a kernel sees there.
-    #[cfg(test)]
-    pub(crate) fn seen(self) -> u64 {
-        self.word.load_acquire()
     }
 }
 
@@ -217,21 +189,13 @@ impl<const N: usize> ControlArray<N> {
     }
 }
 
-#[cfg(test)]
-impl<const N: usize> ControlArray<N> {
-    /// What a kernel sees there.
-    pub(crate) fn seen(&self) -> [u64; N] {
-        std::array::from_fn(|index| self.get(index).seen())
-    }
-}
-
 /// What was stored before leaves the processor before what is stored after it.
 #[inline(always)]
 fn store_fence(caching: Caching) {
     caching.store_fence();
     #[cfg(test)]
     if caching == Caching::WriteCombining {
-        combining::fenced();
+        model::fenced();
     }
 }
 
@@ -242,6 +206,29 @@ mod tests {
     use super::*;
     use crate::gpu::{EmulatedOptions, GpuChoice};
 
+    impl ControlWord {
+        /// What a kernel sees there.
+        pub(crate) fn seen(self) -> u64 {
+            self.word.load_acquire()
+        }
+    }
+
+    impl HostControl {
+        /// In memory of the emulated GPU whose stores are combined, as far as the proxy knows.
+        pub(crate) fn combining(gpu: &Gpu, layout: &Layout) -> Self {
+            let control =
+                Self::new(gpu, layout, ControlMemory::Gpu).expect("the emulated GPU maps");
+            Self { caching: Caching::WriteCombining, ..control }
+        }
+    }
+
+    impl<const N: usize> ControlArray<N> {
+        /// What a kernel sees there.
+        pub(crate) fn seen(&self) -> [u64; N] {
+            std::array::from_fn(|index| self.get(index).seen())
+        }
+    }
+
     const LAYOUT: Layout = Layout { shards: 2, socket_slots: 3, request_slots: 4 };
 
     /// A mapping beside the memory of the emulated GPU: the CPU has an address of its own.
@@ -250,7 +237,7 @@ mod tests {
         let bytes = LAYOUT.host_control_words() * 8;
         let mapper = Mapper::new().choice(Choice::Only(Backend::DmaBuf));
         let mapping = mapper.map(gpu.device_memory(bytes).unwrap(), 0..bytes).unwrap();
-        HostControl::on_gpu(mapping, &LAYOUT, String::new()).unwrap()
+        HostControl::of(Held::Gpu(Box::new(mapping)), &LAYOUT, String::new()).unwrap()
     }
 
     /// What stands in the GPU's memory.
@@ -270,7 +257,7 @@ mod tests {
         control.beat(5, 1, 9);
         let seen = [last, 16, 19, 5].map(|at| on_the_gpu(&control, at));
         assert_eq!(seen, [7, 1, 4, 9]);
-        assert_eq!((control.last_beat(5, 1), control.last_beat(4, 0)), (9, 0));
+        assert_eq!((control.last_beat(1), control.last_beat(0)), (9, 0));
         assert_eq!(control.report().mapped_by.as_deref(), Some("dma-buf"));
     }
 
@@ -283,7 +270,7 @@ mod tests {
         control.word(3).store_release(8);
         control.beat(5, 1, 9);
         assert_eq!((on_the_gpu(&control, 3), on_the_gpu(&control, 5)), (7, 0));
-        assert_eq!(control.last_beat(5, 1), 9);
+        assert_eq!(control.last_beat(1), 9);
     }
 
     #[test]

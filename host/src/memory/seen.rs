@@ -27,15 +27,11 @@ impl GpuWords<'_> {
         Self { start, count, memory: std::marker::PhantomData }
     }
 
-    /// Loads one of those that [`Self::covers`] has agreed to.
+    /// Loads one of them.
     fn load(&self, at: usize) -> u64 {
         debug_assert!(at < self.count);
-        // SAFETY: inside the array: every caller has asked `covers`.
+        // SAFETY: inside the array, as `SeenWords::compare` has checked.
         unsafe { Word::at(self.start.add(at)) }.load()
-    }
-
-    fn covers(&self, part: &Range<usize>) -> bool {
-        part.start <= part.end && part.end <= self.count
     }
 }
 
@@ -67,16 +63,6 @@ impl SeenWords {
         self.sums[at / GROUP] = None;
     }
 
-    /// Compares one word.
-    pub(crate) fn compare_one(
-        &mut self,
-        gpu: &GpuWords<'_>,
-        at: usize,
-        changed: &mut Vec<(usize, u64)>,
-    ) {
-        self.compare(gpu, at..at + 1, changed);
-    }
-
     /// Compares a part of them with those of the GPU; what has changed goes into `changed` with its place
     /// and its new value.
     pub(crate) fn compare(
@@ -85,7 +71,7 @@ impl SeenWords {
         part: Range<usize>,
         changed: &mut Vec<(usize, u64)>,
     ) {
-        assert!(gpu.covers(&part) && part.end <= self.words.len());
+        assert!(part.start <= part.end && part.end <= gpu.count.min(self.words.len()));
         let before = changed.len();
         let mut at = part.start;
         while at < part.end {

@@ -56,43 +56,53 @@ impl Printer {
 #[derive(Clone)]
 #[must_use]
 pub struct NetBuilder {
-    gpu: Gpu,
+    pub(super) gpu: Gpu,
     sockets: u32,
     reserved: Option<u32>,
-    unaccepted: u32,
-    ring: u32,
     ring_memory: Option<u64>,
     proxy_threads: u32,
     request_slots: u32,
-    timeout: Duration,
-    linger: Duration,
-    heartbeat_timeout: Duration,
-    spin: Option<Duration>,
-    idle_sleep: Duration,
-    policy: Policy,
-    transport: TransportChoice,
-    placements: Placements,
-    control_memory: ControlMemory,
-    printer: Printer,
-    on_fault: Option<Arc<OnFault>>,
+    /// What the proxy is told; whatever depends on other settings is filled in at the end.
+    pub(super) config: Config,
+    pub(super) policy: Policy,
+    pub(super) transport: TransportChoice,
+    pub(super) placements: Placements,
+    pub(super) control_memory: ControlMemory,
+    pub(super) printer: Printer,
+    pub(super) on_fault: Option<Arc<OnFault>>,
+}
+
+/// Half of what a word holds, at most: a time can be added to any clock.
+fn ns(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).map_or(u64::MAX / 2, |ns| ns.min(u64::MAX / 2))
 }
 
 impl NetBuilder {
     pub(super) fn new(gpu: &Gpu) -> Self {
+        let spin = match gpu.info().kind {
+            GpuKind::Emulated => Duration::from_micros(20),
+            _ => Duration::from_millis(1),
+        };
         Self {
             gpu: gpu.clone(),
             sockets: 256,
             reserved: None,
-            unaccepted: 16,
-            ring: 64 << 10,
             ring_memory: None,
             proxy_threads: 1,
             request_slots: 64,
-            timeout: Duration::ZERO,
-            linger: Duration::from_secs(30),
-            heartbeat_timeout: Duration::from_secs(10),
-            spin: None,
-            idle_sleep: Duration::from_micros(50),
+            config: Config {
+                ring: 64 << 10,
+                unaccepted: 16,
+                reserved: 0,
+                timeout_ns: 0,
+                heartbeat_timeout_ns: ns(Duration::from_secs(10)),
+                linger_ns: ns(Duration::from_secs(30)),
+                shutdown_ns: ns(Duration::from_secs(5)),
+                spin_ns: ns(spin),
+                idle_sleep_ns: ns(Duration::from_micros(50)),
+                longest_sleep_ns: ns(Duration::from_millis(100)),
+                pacing: Pacing::USUAL,
+            },
             policy: Policy::open(),
             transport: TransportChoice::Auto,
             placements: Placements::ALL,
@@ -121,14 +131,14 @@ impl NetBuilder {
     /// that is less). Only these cost the net something; further peers wait in the system's queue, up
     /// to the backlog.
     pub fn unaccepted(mut self, connections: u32) -> Self {
-        self.unaccepted = connections;
+        self.config.unaccepted = connections;
         self
     }
 
     /// Capacity of each of a connection's two rings (64 KiB) unless its socket asks for another;
     /// rounded up to a power of two from 4 KiB to 1 GiB.
     pub fn ring(mut self, bytes: u32) -> Self {
-        self.ring = bytes;
+        self.config.ring = bytes;
         self
     }
 
@@ -153,27 +163,27 @@ impl NetBuilder {
     /// How long calls of a kernel may wait unless its socket says otherwise; zero (the default):
     /// no limit, though a stopped launch or a dead proxy still ends every wait.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
+        self.config.timeout_ns = ns(timeout);
         self
     }
 
     /// How long a closed socket may take to send what is unsent (30 s).
     pub fn linger(mut self, linger: Duration) -> Self {
-        self.linger = linger;
+        self.config.linger_ns = ns(linger);
         self
     }
 
     /// How long the proxy's heartbeat may stand still before kernels take it for dead (10 s); at
     /// least 100 ms, which a thread that is well may have to wait for a core.
     pub fn heartbeat_timeout(mut self, heartbeat_timeout: Duration) -> Self {
-        self.heartbeat_timeout = heartbeat_timeout;
+        self.config.heartbeat_timeout_ns = ns(heartbeat_timeout);
         self
     }
 
     /// How long a proxy thread polls after the last event before it sleeps (1 ms; 20 us on the
     /// emulated GPU, whose threads need the same cores).
     pub fn spin(mut self, spin: Duration) -> Self {
-        self.spin = Some(spin);
+        self.config.spin_ns = ns(spin);
         self
     }
 
@@ -181,7 +191,7 @@ impl NetBuilder {
     /// after work is 10 us, and later ones are as long as nothing has happened. With more than 200 us the end of
     /// a kernel is noticed up to eight such sleeps later, 20 ms at most. At most half the heartbeat timeout.
     pub fn idle_sleep(mut self, sleep: Duration) -> Self {
-        self.idle_sleep = sleep;
+        self.config.idle_sleep_ns = ns(sleep);
         self
     }
 
@@ -248,7 +258,7 @@ impl NetBuilder {
     /// # Errors
     /// Settings that make no sense or that this machine cannot fulfil, or memory and threads that
     /// cannot be had.
-    pub fn build(self) -> Result<Net, NetError> {
+    pub fn build(mut self) -> Result<Net, NetError> {
         let check =
             |ok: bool, what: &'static str| if ok { Ok(()) } else { Err(NetError::Setting(what)) };
         check((1..=64).contains(&self.proxy_threads), "proxy threads: 1 to 64")?;
@@ -259,21 +269,21 @@ impl NetBuilder {
             self.sockets > 0 && socket_slots <= Handle::MAX_SLOTS,
             "sockets: 1 to 1048576 a thread",
         )?;
-        check((1..=4096).contains(&self.unaccepted), "unaccepted connections: 1 to 4096")?;
+        check((1..=4096).contains(&self.config.unaccepted), "unaccepted connections: 1 to 4096")?;
         check((1..=4096).contains(&self.request_slots), "request slots: 1 to 4096")?;
-        check((1..=LARGEST_RING).contains(&self.ring), "ring: 1 byte to 1 GiB")?;
+        check((1..=LARGEST_RING).contains(&self.config.ring), "ring: 1 byte to 1 GiB")?;
         check(
-            self.heartbeat_timeout >= SHORTEST_HEARTBEAT_TIMEOUT,
+            self.config.heartbeat_timeout_ns >= ns(SHORTEST_HEARTBEAT_TIMEOUT),
             "heartbeat timeout: at least 100 ms",
         )?;
         // No heartbeat is written in such a sleep, which may be longer than asked for.
         check(
-            self.idle_sleep <= self.heartbeat_timeout / 2,
+            self.config.idle_sleep_ns <= self.config.heartbeat_timeout_ns / 2,
             "idle sleep: at most half the heartbeat timeout",
         )?;
         let layout =
             Layout { shards: self.proxy_threads, socket_slots, request_slots: self.request_slots };
-        let ring = ring_capacity(self.ring);
+        let ring = ring_capacity(self.config.ring);
         let events = (u64::from(self.sockets) * 16).next_power_of_two();
         let ring_memory = self.ring_memory.unwrap_or_else(|| {
             // Room for listeners' and pollers' rings beside those of all connections.
@@ -283,39 +293,7 @@ impl NetBuilder {
         let ring_memory = ring_memory
             .checked_next_multiple_of(u64::from(crate::pool::SMALLEST_RING))
             .ok_or(NetError::Setting("ring memory: less than there are addresses"))?;
-        let spin = self.spin.unwrap_or(match self.gpu.info().kind {
-            GpuKind::Emulated => Duration::from_micros(20),
-            _ => Duration::from_millis(1),
-        });
-        // Half of what a word holds: a time can be added to any clock.
-        let ns = |duration: Duration| {
-            u64::try_from(duration.as_nanos()).map_or(u64::MAX / 2, |ns| ns.min(u64::MAX / 2))
-        };
-        let config = Config {
-            receive_ring: ring,
-            send_ring: ring,
-            unaccepted: self.unaccepted,
-            reserved,
-            timeout_ns: ns(self.timeout),
-            heartbeat_timeout_ns: ns(self.heartbeat_timeout),
-            linger_ns: ns(self.linger),
-            shutdown_ns: 5_000_000_000,
-            spin_ns: ns(spin),
-            idle_sleep_ns: ns(self.idle_sleep),
-            longest_sleep_ns: 100_000_000,
-            pacing: Pacing::USUAL,
-        };
-        Net::start(Plan {
-            gpu: self.gpu,
-            layout,
-            ring_memory,
-            config,
-            policy: self.policy,
-            transport: self.transport,
-            placements: self.placements,
-            control_memory: self.control_memory,
-            printer: self.printer,
-            on_fault: self.on_fault,
-        })
+        (self.config.reserved, self.config.ring) = (reserved, ring);
+        Net::start(Plan { builder: self, layout, ring_memory })
     }
 }

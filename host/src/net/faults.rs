@@ -3,11 +3,13 @@
 //! The supervisor reports; the program's function runs in a thread of its own, so that nothing waits
 //! for it. There are few: a net whose kernel has faulted launches no more.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use super::wait_until;
 use crate::gpu::KernelError;
+use crate::lock::lock;
 
 /// How long a net that is dropped waits for functions that have been called.
 const FINISH: Duration = Duration::from_secs(2);
@@ -27,10 +29,6 @@ impl Faults {
         Self { on_fault, called: Mutex::default() }
     }
 
-    fn called(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
-        self.called.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A kernel has ended, and not well.
     pub(super) fn report(&self, launch: u32, kernel: &str, error: &KernelError) {
         tracing::error!(launch, kernel, %error, "a kernel failed; its net launches no more");
@@ -40,7 +38,7 @@ impl Faults {
             .name("gpunet-fault".to_owned())
             .spawn(move || on_fault(launch, &kernel, &error));
         match thread {
-            Ok(thread) => self.called().push(thread),
+            Ok(thread) => lock(&self.called).push(thread),
             Err(error) => tracing::warn!(%error, "no thread to notify the program of a fault"),
         }
     }
@@ -50,10 +48,8 @@ impl Faults {
         let deadline = Instant::now() + FINISH;
         let me = std::thread::current().id();
         // A function that drops the net does not wait for itself.
-        for thread in self.called().drain(..).filter(|thread| thread.thread().id() != me) {
-            while !thread.is_finished() && Instant::now() < deadline {
-                std::thread::sleep(Duration::from_millis(1));
-            }
+        for thread in lock(&self.called).drain(..).filter(|thread| thread.thread().id() != me) {
+            wait_until(deadline, || thread.is_finished());
         }
     }
 }

@@ -102,7 +102,7 @@ impl Net {
         make: impl FnOnce(gpunet_device::Net) -> Result<LaunchSpec<'static>, LaunchError>,
     ) -> Result<Launch, LaunchError> {
         let starting = self.start_launch()?;
-        let spec = make(starting.device_net())?;
+        let spec = make(starting.device_net)?;
         let counted = starting.keep_awake();
         let running = self.gpu.launch(spec)?;
         let state = starting.run(running, Work::until_end(counted), None, sockets, kept);
@@ -138,15 +138,5 @@ impl Task for Launch {
 
     fn abort(&self) {
         self.state.abort();
-    }
-}
-
-impl std::fmt::Debug for Launch {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Launch")
-            .field("kernel", &self.kernel())
-            .field("number", &self.number())
-            .field("finished", &self.is_finished())
-            .finish()
     }
 }

@@ -1,20 +1,16 @@
 //! The launches of a net: those that have not ended, and the slots that they have.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use gpunet_device::Handle;
 
 use super::state::LaunchState;
+use crate::lock::lock;
 
 /// The launches of a net that have not ended.
 #[derive(Default)]
 pub(crate) struct Launches {
-    running: Mutex<Running>,
-}
-
-#[derive(Default)]
-pub(crate) struct Running {
     pub(crate) launches: Vec<Arc<LaunchState>>,
     /// Slots whose launch is being made or has not been cleaned up.
     pub(crate) taken: BTreeSet<u32>,
@@ -24,7 +20,7 @@ pub(crate) struct Running {
     pub(crate) faulted: bool,
 }
 
-impl Running {
+impl Launches {
     /// Which listeners of the program no kernel serves any more, now that `ended` has: none; those
     /// that were passed to a launch that failed and to no other that runs; or, once none runs and none
     /// will, all (`Some(None)`).
@@ -37,15 +33,10 @@ impl Running {
         if last && self.faulted {
             return Some(None);
         }
-        let served = |handle: &Handle| self.launches.iter().any(|it| it.sockets().contains(handle));
+        let served =
+            |handle: &Handle| self.launches.iter().any(|it| lock(&it.sockets).contains(handle));
         let unserved =
-            || ended.sockets().iter().copied().filter(|handle| !served(handle)).collect();
+            || lock(&ended.sockets).iter().copied().filter(|handle| !served(handle)).collect();
         failed.then(|| Some(unserved()))
-    }
-}
-
-impl Launches {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Running> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

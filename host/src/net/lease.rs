@@ -150,14 +150,9 @@ impl Lease {
             return Err(StreamError::OtherStream);
         }
         let state = &self.launch.state;
-        let kernel = state.raw_kernel(stream, image, kernel, shape, arguments)?;
-        match state.put_on_stream(|| stream.submit(&[kernel])) {
-            Ok(_) => Ok(()),
-            Err(StreamError::Closed(_)) => {
-                Err(StreamError::Closed("the lease is closed, or its net is gone: take a new one"))
-            }
-            Err(error) => Err(error),
-        }
+        let kernel = state.raw_kernel(stream, (image, kernel, shape), arguments)?;
+        let gone = "the lease is closed, or its net is gone: take a new one";
+        state.put_on_stream(gone, || stream.submit(&[kernel])).map(drop)
     }
 
     /// No more kernels use the net: the lease ends when all that is on its streams now is done. Returns at
@@ -180,15 +175,5 @@ impl Task for Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         self.close();
-    }
-}
-
-impl std::fmt::Debug for Lease {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Lease")
-            .field("number", &self.number())
-            .field("streams", &self.streams.len())
-            .field("finished", &self.is_finished())
-            .finish()
     }
 }

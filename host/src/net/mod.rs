@@ -32,7 +32,7 @@ mod task;
 mod watchdog;
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -49,6 +49,7 @@ pub use task::Task;
 
 use crate::error::{DownError, SocketError};
 use crate::gpu::{DeviceMemory, Gpu};
+use crate::lock::lock;
 use crate::proxy::control::Control;
 use crate::proxy::message::Message;
 use crate::proxy::shared::Shared;
@@ -72,7 +73,7 @@ pub struct Net {
     gpu: Gpu,
     shared: Arc<Shared>,
     control: Arc<Control>,
-    launches: Arc<Launches>,
+    launches: Arc<Mutex<Launches>>,
     faults: Arc<Faults>,
     counters: Vec<Arc<Counters>>,
     threads: Vec<JoinHandle<()>>,
@@ -135,7 +136,7 @@ impl Net {
             return Statistics::default();
         }
         let (sockets, free_ring_bytes) = self.shared.pool.usage();
-        let control_memory = self.shared.memory.control_memory_report().clone();
+        let control_memory = self.shared.memory.host_control.report().clone();
         let mut sum =
             Statistics { sockets, free_ring_bytes, control_memory, ..Statistics::default() };
         for counters in &self.counters {
@@ -164,7 +165,7 @@ impl Net {
         if self.check_process().is_err() {
             return;
         }
-        for launch in &self.launches.lock().launches {
+        for launch in &lock(&self.launches).launches {
             launch.stop(Errno::ECANCELED);
         }
     }
@@ -179,7 +180,7 @@ impl Drop for Net {
             return;
         }
         self.abort();
-        let launches = self.launches.lock().launches.clone();
+        let launches = lock(&self.launches).launches.clone();
         // Without the lock: a lease is closed once nobody puts anything on its stream.
         launches.iter().for_each(|launch| launch.close());
         // What was put there meanwhile.
@@ -189,11 +190,8 @@ impl Drop for Net {
         }
         let deadline = Instant::now() + STOP;
         // Queues without work are launches, too.
-        while !self.launches.lock().taken.is_empty() && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_micros(200));
-        }
-        let stuck: Vec<_> = self.launches.lock().launches.drain(..).collect();
-        #[cfg(feature = "fault-injection")]
+        wait_until(deadline, || lock(&self.launches).taken.is_empty());
+        let stuck: Vec<_> = lock(&self.launches).launches.drain(..).collect();
         self.control.stuck.fetch_add(stuck.len() as u32, Ordering::Relaxed);
         for launch in &stuck {
             // On CUDA a kernel ends by itself alone; its memory is kept until it does.
@@ -217,15 +215,12 @@ impl Drop for Net {
         self.shared.drain.wake();
         let deadline = Instant::now() + LEAVE;
         for thread in self.threads.drain(..).chain(self.supervisor.take()) {
-            while !thread.is_finished() && Instant::now() < deadline {
-                std::thread::sleep(Duration::from_micros(200));
-            }
+            wait_until(deadline, || thread.is_finished());
             if thread.is_finished() {
                 // A panic was caught and reported where it happened.
                 let _ = thread.join();
             } else {
                 // It hangs in a call of the system. What it uses lives as long as it does.
-                #[cfg(feature = "fault-injection")]
                 self.control.stuck.fetch_add(1, Ordering::Relaxed);
                 let name = thread.thread().name().unwrap_or_default();
                 tracing::error!(name, "a thread did not end with its net, and is left behind");
@@ -234,16 +229,25 @@ impl Drop for Net {
         self.faults.finish();
         if let Some(printing) = self.printing.take() {
             let queued = self.statistics().printed;
-            let printer = self.shared.printer.lock().unwrap_or_else(PoisonError::into_inner);
-            let queue = printer.clone();
-            drop(printer);
+            let queue = lock(&self.shared.printer).clone();
             printing.finish(&queue, queued);
         }
     }
 }
 
-impl std::fmt::Debug for Net {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Net").field("statistics", &self.statistics()).finish_non_exhaustive()
+/// Waits until a condition holds, at most until the deadline.
+fn wait_until(deadline: Instant, holds: impl Fn() -> bool) {
+    while !holds() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_micros(200));
     }
+}
+
+debug_by_methods! {
+    Net { statistics }
+    Launch { kernel, number, is_finished }
+    Lease { number, streams, is_finished }
+    StreamQueue { stream }
+    Completions { statuses }
+    Graph<'_> { statuses }
+    Prepared { statuses }
 }

@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::builder::Printer;
+use super::wait_until;
 
 /// Lines that wait to be printed.
 const LINES: usize = 1024;
@@ -61,9 +62,7 @@ impl Printing {
         let deadline = *self.progress.deadline.get_or_init(|| Instant::now() + FLUSH);
         // A full queue ends the wait as well.
         let _ = queue.try_send((WAKE, String::new()));
-        while !self.thread.is_finished() && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_micros(200));
-        }
+        wait_until(deadline, || self.thread.is_finished());
         let left = queued.saturating_sub(self.progress.handed_over.load(Ordering::Acquire));
         if left > 0 {
             tracing::warn!("{left} lines dropped at the end of a net: their reader is too slow");

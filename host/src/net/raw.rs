@@ -12,12 +12,12 @@ use crate::error::LaunchError;
 use crate::gpu::{Buffer, Flags, Gpu, LaunchSpec, LoadedImage, Word};
 
 /// The arguments of a kernel behind its net, as bytes.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct RawArguments {
     values: Vec<Box<[u8]>>,
-    sockets: Vec<Handle>,
-    kept: Vec<Memory>,
+    pub(super) sockets: Vec<Handle>,
+    pub(super) kept: Vec<Memory>,
 }
 
 impl RawArguments {
@@ -67,16 +67,6 @@ impl RawArguments {
         self
     }
 
-    /// What it names a socket by.
-    pub(super) fn sockets(&self) -> &[Handle] {
-        &self.sockets
-    }
-
-    /// What must stay.
-    pub(super) fn kept(&self) -> &[Memory] {
-        &self.kept
-    }
-
     /// A launch with these, on a net.
     pub(super) fn spec(
         &self,
@@ -85,9 +75,7 @@ impl RawArguments {
         device_net: gpunet_device::Net,
     ) -> Result<LaunchSpec<'static>, LaunchError> {
         check_image(gpu, image)?;
-        if !self.kept.iter().all(|memory| gpu.reaches(memory)) {
-            return Err(LaunchError::OtherGpu("a buffer".to_owned()));
-        }
+        gpu.check_reach(&self.kept)?;
         let mut params = vec![crate::memory::bytes_of(&device_net)];
         params.extend(self.values.iter().cloned());
         image.spec(kernel, shape.parts(), params)
@@ -99,16 +87,6 @@ pub(super) fn check_image(gpu: &Gpu, image: &LoadedImage) -> Result<(), LaunchEr
     match image.gpu().is_same(gpu) {
         true => Ok(()),
         false => Err(LaunchError::OtherGpu(format!("image '{}'", image.name()))),
-    }
-}
-
-impl std::fmt::Debug for RawArguments {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RawArguments")
-            .field("values", &self.values)
-            .field("sockets", &self.sockets)
-            .field("kept", &self.kept.len())
-            .finish()
     }
 }
 
@@ -132,7 +110,7 @@ impl Net {
         shape: Shape,
         arguments: &RawArguments,
     ) -> Result<Launch, LaunchError> {
-        let (sockets, kept) = (arguments.sockets().to_vec(), Kept::new(arguments.kept()));
+        let (sockets, kept) = (arguments.sockets.clone(), Kept::new(&arguments.kept));
         self.start_kernel(sockets, kept, |device_net| {
             arguments.spec(self.gpu(), (image, kernel, shape), device_net)
         })

@@ -11,6 +11,7 @@ use gpunet_device::{Handle, SocketAddr};
 
 use super::{ANSWER, Net};
 use crate::error::{DownError, GpuError, SocketError};
+use crate::lock::lock;
 use crate::pool::Account;
 use crate::proxy::entry::{Entry, Owner, Wishes};
 use crate::proxy::message::{Message, Released};
@@ -148,10 +149,7 @@ impl Net {
             made.start_stream(StreamPhase::Open);
             made.channel.allocate(shared, Account::Own, RingRegion::Host, wishes.rings)
         };
-        if let Err(errno) = rings {
-            made.give_back(shared);
-            return Err(failed(errno));
-        }
+        rings.inspect_err(|_| made.give_back(shared)).map_err(failed)?;
         made.publish(&shared.memory);
         let shard = handle.shard() as usize;
         shared.send(shard, Message::Adopt(Box::new(made)));
@@ -165,7 +163,7 @@ impl Net {
         match self.gpu.lost() {
             // Of another net's kernel, perhaps, before the supervisor has looked.
             Some(cause) => Err(GpuError::ContextLost { cause }.into()),
-            None if self.launches.lock().faulted => Err(DownError::Faulted),
+            None if lock(&self.launches).faulted => Err(DownError::Faulted),
             None => Ok(()),
         }
     }

@@ -7,28 +7,25 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 
 use gpunet_device::abi::layout::Layout;
+use rsocket_shim::load::Libraries;
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::Net;
+use super::NetBuilder;
 use super::builder::Printer;
-use super::faults::{Faults, OnFault};
-use super::launches::Launches;
+use super::faults::Faults;
 use super::printing::{self, Line, Printing};
 use super::supervisor::Supervisor;
 use crate::error::{MemoryError, NetError};
-use crate::gpu::Gpu;
-use crate::memory::{ControlMemory, HostControl, Memory};
+use crate::memory::{HostControl, Memory};
 use crate::pool::Pool;
-use crate::proxy::control::Control;
-use crate::proxy::draining::Drain;
+use crate::proxy::drain::Drain;
 use crate::proxy::message::Message;
 use crate::proxy::running::RunningLaunches;
 use crate::proxy::shard::Shard;
 use crate::proxy::shared::{MessageQueue, Shared};
 use crate::proxy::statistics::Counters;
 use crate::proxy::thread::ProxyThread;
-use crate::settings::config::Config;
-use crate::settings::policy::Policy;
 use crate::transport::linux::Linux;
 use crate::transport::p2p::P2p;
 use crate::transport::rdma::Rdma;
@@ -39,16 +36,9 @@ const LEAST_ARENAS: u64 = 256 << 20;
 
 /// What a net is made from, as its builder has checked it.
 pub(super) struct Plan {
-    pub(super) gpu: Gpu,
+    pub(super) builder: NetBuilder,
     pub(super) layout: Layout,
     pub(super) ring_memory: u64,
-    pub(super) config: Config,
-    pub(super) policy: Policy,
-    pub(super) transport: TransportChoice,
-    pub(super) placements: Placements,
-    pub(super) control_memory: ControlMemory,
-    pub(super) printer: Printer,
-    pub(super) on_fault: Option<Arc<OnFault>>,
 }
 
 /// Where a shard gets its messages, and what wakes it.
@@ -57,17 +47,20 @@ type ShardEnd = (Receiver<Message>, OwnedFd);
 impl Plan {
     /// What p2p streams need; none where the net does without.
     fn p2p(&self) -> Result<Option<P2p>, NetError> {
-        let p2p = if !matches!(self.transport, TransportChoice::Auto | TransportChoice::Local) {
-            Err("another transport was asked for".to_owned())
-        } else if self.policy.limits.slow() {
-            Err("the policy limits bytes, which nobody would count".to_owned())
-        } else {
-            let most = self.ring_memory.saturating_mul(4).max(LEAST_ARENAS);
-            P2p::new(&Linux, &self.gpu, most)
-        };
+        let p2p =
+            if !matches!(self.builder.transport, TransportChoice::Auto | TransportChoice::Local) {
+                Err("another transport was asked for".to_owned())
+            } else if self.builder.policy.limits.slow() {
+                Err("the policy limits bytes, which nobody would count".to_owned())
+            } else {
+                let most = self.ring_memory.saturating_mul(4).max(LEAST_ARENAS);
+                P2p::new(&Linux, &self.builder.gpu, most)
+            };
         match p2p {
             Ok(p2p) => Ok(Some(p2p)),
-            Err(why) if self.transport == TransportChoice::Local => Err(NetError::Local(why)),
+            Err(why) if self.builder.transport == TransportChoice::Local => {
+                Err(NetError::Local(why))
+            }
             Err(why) => {
                 tracing::info!(why, "no p2p streams on this net");
                 Ok(None)
@@ -76,41 +69,42 @@ impl Plan {
     }
 
     fn memory(&self, has_rdma: bool, has_p2p: bool) -> Result<Memory, NetError> {
-        let window = has_p2p.then(|| self.gpu.arena_window()).transpose()?;
-        let control = HostControl::new(&self.gpu, &self.layout, self.control_memory)?;
+        let window = has_p2p.then(|| self.builder.gpu.arena_window()).transpose()?;
+        let control =
+            HostControl::new(&self.builder.gpu, &self.layout, self.builder.control_memory)?;
         tracing::info!(control_memory = %control.report(), "where kernels of this net poll");
         Ok(Memory::new(
-            &self.gpu,
+            &self.builder.gpu,
             self.layout,
             control,
             self.ring_memory as usize,
-            has_rdma && self.placements != Placements::only(Placement::Bounce),
+            has_rdma && self.builder.placements != Placements::only(Placement::Bounce),
             window.as_ref(),
-            self.config.heartbeat_timeout_ns,
+            self.builder.config.heartbeat_timeout_ns,
         )?)
     }
 }
 
 impl Net {
     pub(super) fn start(plan: Plan) -> Result<Self, NetError> {
-        plan.gpu.check_process().map_err(MemoryError::from)?;
-        let libraries = match plan.transport {
+        plan.builder.gpu.check_process().map_err(MemoryError::from)?;
+        let libraries = match plan.builder.transport {
             TransportChoice::Tcp => Err("tcp was asked for".to_owned()),
             TransportChoice::Local => Err("local was asked for".to_owned()),
-            TransportChoice::Rdma => Ok(Rdma::look()?),
-            TransportChoice::Auto => Rdma::look().map_err(|missing| missing.to_string()),
+            TransportChoice::Rdma => Ok(Libraries::load()?),
+            TransportChoice::Auto => Libraries::load().map_err(|missing| missing.to_string()),
         };
         let p2p = plan.p2p()?;
         let memory = plan.memory(libraries.is_ok(), p2p.is_some())?;
-        let Plan { gpu, layout, config, .. } = plan;
+        let Plan { builder, layout, ring_memory } = plan;
+        let NetBuilder { gpu, config, .. } = builder;
         let (host_rings, gpu_rings) = memory.rings();
-        let ring_bytes =
-            [plan.ring_memory, gpu_rings.as_ref().map_or(0, |rings| rings.len() as u64)];
+        let ring_bytes = [ring_memory, gpu_rings.as_ref().map_or(0, |rings| rings.len() as u64)];
         // In the order in which they are tried.
         let mut providers: Vec<Arc<dyn Provider>> = Vec::new();
         providers.extend(p2p.map(|p2p| Arc::new(p2p) as _));
         let without_rdma = libraries.map(|libraries| {
-            let (gpu, placements) = (gpu.clone(), plan.placements);
+            let (gpu, placements) = (gpu.clone(), builder.placements);
             let rdma = Rdma::new(libraries, gpu, host_rings, gpu_rings, placements);
             providers.push(Arc::new(rdma));
         });
@@ -118,7 +112,7 @@ impl Net {
         if let Some(why) = &without_rdma {
             tracing::info!(why, "IP sockets of this net travel by tcp");
         }
-        let rings = u64::from(config.receive_ring) + u64::from(config.send_ring);
+        let rings = 2 * u64::from(config.ring);
         let (print, lines) = printing::queue();
         let (queues, ends) = message_queues(layout.shards)?;
         let mut net = Self {
@@ -127,8 +121,8 @@ impl Net {
                 memory,
                 pool: Pool::new(&layout, ring_bytes).reserving(config.reserved, rings),
                 config,
-                policy: plan.policy,
-                transports: Transports::new(plan.transport, &Linux, providers),
+                policy: builder.policy,
+                transports: Transports::new(builder.transport, &Linux, providers),
                 queues,
                 launches: RunningLaunches::default(),
                 drain: Drain::default(),
@@ -136,9 +130,9 @@ impl Net {
                 printer: Mutex::new(print),
                 on_free: |_| {},
             }),
-            control: Arc::new(Control::default()),
-            launches: Arc::new(Launches::default()),
-            faults: Arc::new(Faults::new(plan.on_fault)),
+            control: Arc::default(),
+            launches: Arc::default(),
+            faults: Arc::new(Faults::new(builder.on_fault)),
             counters: Vec::new(),
             threads: Vec::new(),
             supervisor: None,
@@ -148,7 +142,7 @@ impl Net {
         };
         // Dropped where one of its threads does not start, which ends the others.
         net.start_proxy(ends)?;
-        net.start_others(lines, plan.printer)?;
+        net.start_others(lines, builder.printer)?;
         Ok(net)
     }
 

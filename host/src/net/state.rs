@@ -2,7 +2,7 @@
 //! goes back by itself where it fails on the way.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use gpunet_device::Handle;
@@ -13,6 +13,7 @@ use super::kept::Kept;
 use super::{Net, RawArguments, Shape};
 use crate::error::{KernelError, LaunchError, StreamError, WaitError};
 use crate::gpu::{GpuKind, GpuStream, Lease, LoadedImage, Running, StreamKernel, Submitted};
+use crate::lock::lock;
 use crate::proxy::control::Control;
 use crate::proxy::shared::{MessageQueue, Shared};
 
@@ -20,7 +21,8 @@ use crate::proxy::shared::{MessageQueue, Shared};
 pub(super) struct Starting<'a> {
     net: &'a Net,
     slot: u32,
-    device_net: gpunet_device::Net,
+    /// The net as kernels of the launch take it.
+    pub(super) device_net: gpunet_device::Net,
 }
 
 impl Net {
@@ -29,7 +31,7 @@ impl Net {
         self.check_alive()?;
         self.check_faults()?;
         let starting = {
-            let mut running = self.launches.lock();
+            let mut running = lock(&self.launches);
             let slot = (0..MAX_LAUNCHES)
                 .find(|slot| !running.taken.contains(slot))
                 .ok_or(LaunchError::TooManyLaunches(MAX_LAUNCHES))?;
@@ -47,11 +49,6 @@ impl Net {
 }
 
 impl Starting<'_> {
-    /// The net as kernels of the launch take it.
-    pub(super) fn device_net(&self) -> gpunet_device::Net {
-        self.device_net
-    }
-
     /// Counts the launch before it starts, so that the proxy is awake when its first request comes.
     pub(super) fn keep_awake(&self) -> KeepAwake {
         KeepAwake::new(&self.net.control, &self.net.shared)
@@ -80,7 +77,7 @@ impl Starting<'_> {
             orphaned: AtomicBool::new(false),
             kept: Mutex::new(kept),
         });
-        self.net.launches.lock().launches.push(Arc::clone(&state));
+        lock(&self.net.launches).launches.push(Arc::clone(&state));
         // The supervisor gives the slot back.
         std::mem::forget(self);
         state
@@ -90,7 +87,7 @@ impl Starting<'_> {
 impl Drop for Starting<'_> {
     fn drop(&mut self) {
         self.net.shared.launches.set(self.slot, false);
-        self.net.launches.lock().taken.remove(&self.slot);
+        lock(&self.net.launches).taken.remove(&self.slot);
     }
 }
 
@@ -134,7 +131,7 @@ pub(crate) struct LaunchState {
     control: Arc<Control>,
     pub(super) device_net: gpunet_device::Net,
     /// Those among its arguments, which a lease learns of later.
-    sockets: Mutex<Vec<Handle>>,
+    pub(super) sockets: Mutex<Vec<Handle>>,
     /// The state of a queue or lease, which lasts until it is closed.
     lease: Option<Lease>,
     work: Mutex<Work>,
@@ -147,60 +144,41 @@ pub(crate) struct LaunchState {
 }
 
 impl LaunchState {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The sockets among its arguments.
-    pub(super) fn sockets(&self) -> MutexGuard<'_, Vec<Handle>> {
-        self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn outcome(&self) -> MutexGuard<'_, Option<Result<(), KernelError>>> {
-        self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn work(&self) -> MutexGuard<'_, Work> {
-        self.work.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A kernel of an image, ready for a stream of this launch, which has its sockets from now on and keeps
     /// what its arguments keep.
     pub(super) fn raw_kernel(
         self: &Arc<Self>,
         stream: &GpuStream,
-        image: &LoadedImage,
-        kernel: &str,
-        shape: Shape,
+        kernel: (&LoadedImage, &str, Shape),
         arguments: &RawArguments,
     ) -> Result<StreamKernel, LaunchError> {
-        let spec = arguments.spec(stream.gpu(), (image, kernel, shape), self.device_net)?;
+        let spec = arguments.spec(stream.gpu(), kernel, self.device_net)?;
         let mut kernel = StreamKernel { spec: Arc::new(spec), kept: Vec::new() };
         stream.check(&kernel)?;
-        let kept = Kept::new(arguments.kept());
+        let kept = Kept::new(&arguments.kept);
         // The net's memory, on a GPU that does not know of it.
         kernel.kept.push(Arc::clone(self) as _);
         match stream.gpu().info().kind {
             GpuKind::Emulated => kernel.kept.push(Arc::new(kept)),
-            GpuKind::Cuda => self.kept().extend(kept),
+            GpuKind::Cuda => lock(&self.kept).extend(kept),
         }
-        self.sockets().extend(arguments.sockets());
+        lock(&self.sockets).extend(&arguments.sockets);
         Ok(kernel)
     }
 
     /// Puts something on a stream of this launch: counted before it starts, so that the proxy is awake when
-    /// its first request comes.
+    /// its first request comes. `gone` is the error where it is closed.
     pub(super) fn put_on_stream(
         &self,
+        gone: &'static str,
         put: impl FnOnce() -> Result<Submitted, StreamError>,
     ) -> Result<Submitted, StreamError> {
         self.running.check_process()?;
         let open = self.lease.as_ref().and_then(Lease::hold);
-        let _open =
-            open.ok_or(StreamError::Closed("the net of this queue is gone: make a new one"))?;
-        let mut work = self.work();
+        let _open = open.ok_or(StreamError::Closed(gone))?;
+        let mut work = lock(&self.work);
         // Nothing of a launch that has ended runs any more.
-        if work.counted.is_none() && self.outcome().is_none() {
+        if work.counted.is_none() && lock(&self.outcome).is_none() {
             work.counted = Some(KeepAwake::new(&self.control, &self.shared));
         }
         let submitted = put()?;
@@ -210,10 +188,10 @@ impl LaunchState {
 
     /// Called by the supervisor once the kernel has ended and its sockets are closing.
     pub(crate) fn finish(&self, outcome: Result<(), KernelError>) {
-        let mut work = self.work();
+        let mut work = lock(&self.work);
         work.counted = None;
-        drop(std::mem::take(&mut *self.kept()));
-        *self.outcome() = Some(outcome);
+        drop(std::mem::take(&mut *lock(&self.kept)));
+        *lock(&self.outcome) = Some(outcome);
         drop(work);
         self.ended.notify_all();
     }
@@ -255,7 +233,7 @@ impl LaunchState {
         if self.running.check_process().is_err() {
             return;
         }
-        let outcome = self.outcome();
+        let outcome = lock(&self.outcome);
         if outcome.is_none() {
             self.stop(Errno::ECANCELED);
         }
@@ -270,7 +248,7 @@ impl LaunchState {
         self.check_process()?;
         // None: later than a clock can say.
         let deadline = Instant::now().checked_add(timeout);
-        let mut outcome = self.outcome();
+        let mut outcome = lock(&self.outcome);
         loop {
             if let Some(outcome) = outcome.clone() {
                 return Ok(outcome?);
@@ -301,8 +279,8 @@ impl Drop for LaunchState {
             return;
         }
         // Only a launch whose net went before its kernel still keeps something.
-        let kept = std::mem::take(&mut *self.kept());
-        if self.outcome().is_none() && self.running.poll().is_none() {
+        let kept = std::mem::take(&mut *lock(&self.kept));
+        if lock(&self.outcome).is_none() && self.running.poll().is_none() {
             kept.keep_for_ever();
         }
     }

@@ -1,9 +1,9 @@
 //! The supervisor: a thread of each net that notices when kernels end or fault, when the GPU's context
 //! is lost, and when proxy threads hang. It calls nothing of the program's, which might keep it.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use gpu_usermap::AccessError;
@@ -14,6 +14,7 @@ use super::launches::Launches;
 use super::state::LaunchState;
 use super::watchdog::Watchdog;
 use crate::gpu::{Gpu, KernelError};
+use crate::lock::lock;
 use crate::proxy::control::Control;
 use crate::proxy::message::Message;
 use crate::proxy::shared::Shared;
@@ -29,7 +30,7 @@ pub(crate) struct Supervisor<'a> {
     gpu: &'a Gpu,
     shared: &'a Shared,
     control: &'a Control,
-    launches: &'a Launches,
+    launches: &'a Mutex<Launches>,
     faults: &'a Faults,
     watchdog: Watchdog,
     /// The GPU's context is lost, and that was reported.
@@ -41,7 +42,7 @@ impl<'a> Supervisor<'a> {
         gpu: &'a Gpu,
         shared: &'a Shared,
         control: &'a Control,
-        launches: &'a Launches,
+        launches: &'a Mutex<Launches>,
         faults: &'a Faults,
     ) -> Self {
         let watchdog = Watchdog::new(shared);
@@ -57,7 +58,7 @@ impl<'a> Supervisor<'a> {
         let pace = if sleep > BUSY { (8 * sleep).min(QUIET) } else { BUSY };
         loop {
             // Without the lock, which an abort wants: a driver may take long to answer.
-            let running = launches.lock().launches.clone();
+            let running = lock(launches).launches.clone();
             let mut ended = Vec::new();
             for state in running {
                 match state.running.poll() {
@@ -72,12 +73,12 @@ impl<'a> Supervisor<'a> {
             self.check_memory();
             let busy = control.running.load(Ordering::Acquire) > 0;
             // Threads that have nothing to do sleep longer than some heartbeat timeouts.
-            if busy && !is_blind(control) {
+            if busy && !control.blind.load(Ordering::Acquire) {
                 self.watchdog.check(shared, launches);
             } else {
                 self.watchdog.rest();
             }
-            if control.stopping.load(Ordering::Acquire) && launches.lock().launches.is_empty() {
+            if control.stopping.load(Ordering::Acquire) && lock(launches).launches.is_empty() {
                 return;
             }
             std::thread::park_timeout(if busy { pace } else { QUIET });
@@ -93,7 +94,7 @@ impl<'a> Supervisor<'a> {
         let Some(cause) = self.gpu.lost() else { return };
         self.gpu_lost = true;
         tracing::error!(cause, "the GPU's context is lost; the net closes its listeners");
-        self.launches.lock().faulted = true;
+        lock(self.launches).faulted = true;
         self.send_to_all(&|done| Message::CloseListeners { which: None, done });
     }
 
@@ -101,15 +102,19 @@ impl<'a> Supervisor<'a> {
     /// its kernels are stopped as far as words reach them, and the process lives on.
     fn check_memory(&self) {
         if self.control.control_memory_lost.get().is_none() {
-            let Err(gone) = check_control_memory(self.shared, self.control) else { return };
+            let checked = match self.control.takes_control_memory.load(Ordering::Acquire) {
+                true => Err(AccessError::Revoked),
+                false => self.shared.memory.host_control.check(),
+            };
+            let Err(gone) = checked else { return };
             // Before anything else is stored there.
-            self.shared.memory.abandon_control_memory();
+            self.shared.memory.host_control.abandon();
             tracing::error!(%gone, "the control memory of a net is lost; the net is down");
             // Only this thread sets it.
             let _ = self.control.control_memory_lost.set(gone);
         }
         // Again and again: a launch may have been on its way.
-        for launch in &self.launches.lock().launches {
+        for launch in &lock(self.launches).launches {
             launch.stop(Errno::ENETDOWN);
         }
     }
@@ -133,7 +138,8 @@ impl<'a> Supervisor<'a> {
 
     fn hangs(&mut self) -> bool {
         self.check_memory();
-        !is_blind(self.control) && self.watchdog.check(self.shared, self.launches)
+        !self.control.blind.load(Ordering::Acquire)
+            && self.watchdog.check(self.shared, self.launches)
     }
 
     /// Closes what the kernel left open, then notifies who waits for it.
@@ -143,7 +149,7 @@ impl<'a> Supervisor<'a> {
             self.faults.report(state.slot, state.running.kernel(), error);
         }
         let (last, unserved) = {
-            let mut running = self.launches.lock();
+            let mut running = lock(self.launches);
             running.launches.retain(|other| other.slot != state.slot);
             running.faulted |= outcome.is_err();
             // Slots rather than launches: one that is being made may have accepted already.
@@ -162,30 +168,6 @@ impl<'a> Supervisor<'a> {
         }
         // Before the slot is free: an abort that finds no outcome stops this launch and no other.
         state.finish(outcome);
-        self.launches.lock().taken.remove(&state.slot);
+        lock(self.launches).taken.remove(&state.slot);
     }
-}
-
-#[cfg(feature = "fault-injection")]
-fn check_control_memory(shared: &Shared, control: &Control) -> Result<(), AccessError> {
-    if control.takes_control_memory.load(Ordering::Acquire) {
-        return Err(AccessError::Revoked);
-    }
-    shared.memory.check_control_memory()
-}
-
-#[cfg(not(feature = "fault-injection"))]
-fn check_control_memory(shared: &Shared, _: &Control) -> Result<(), AccessError> {
-    shared.memory.check_control_memory()
-}
-
-/// Whether heartbeats are not to be looked at, for a test.
-#[cfg(feature = "fault-injection")]
-fn is_blind(control: &Control) -> bool {
-    control.blind.load(Ordering::Acquire)
-}
-
-#[cfg(not(feature = "fault-injection"))]
-const fn is_blind(_: &Control) -> bool {
-    false
 }

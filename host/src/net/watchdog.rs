@@ -5,11 +5,13 @@
 //! poller whose sockets others serve. So the supervisor looks at all heartbeats, and ends the waits
 //! of all kernels when one stands still for as long as the net's heartbeat timeout.
 
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use gpunet_device::abi::errno::Errno;
 
 use super::launches::Launches;
+use crate::lock::lock;
 use crate::proxy::shared::Shared;
 
 /// How many gaps between two looks it takes at least until a thread counts as hanging. The supervisor
@@ -50,13 +52,13 @@ impl Watchdog {
 
     /// Looks at all heartbeats, while kernels run; ends the waits of all kernels if a thread
     /// hangs. Whether one does.
-    pub(super) fn check(&mut self, shared: &Shared, launches: &Launches) -> bool {
+    pub(super) fn check(&mut self, shared: &Shared, launches: &Mutex<Launches>) -> bool {
         let gap = self.looked_at.elapsed();
         self.looked_at = Instant::now();
         let beat = |thread| shared.memory.last_beat(thread);
         let hangs = self.check_beats(gap, &beat);
         if hangs {
-            for launch in &launches.lock().launches {
+            for launch in &lock(launches).launches {
                 launch.stop(Errno::ENETDOWN);
             }
         }

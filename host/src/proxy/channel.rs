@@ -20,6 +20,7 @@ use crate::transport::{RingRegion, RingSizes, Rings};
 const LOGGED_VIOLATIONS: u64 = 100;
 
 /// See the module.
+#[derive(Default)]
 pub(crate) struct Channel {
     handle: Handle,
     /// The socket's slot in the net's tables.
@@ -45,18 +46,7 @@ pub(crate) struct Channel {
 impl Channel {
     /// That of a socket in a slot of the net's tables, without rings.
     pub(super) fn new(handle: Handle, index: usize) -> Self {
-        Self {
-            handle,
-            index,
-            receive: Counted::default(),
-            send: Counted::default(),
-            endings: Endings::default(),
-            inboxes: None,
-            rings_may_change: false,
-            descriptors: 0,
-            packet_holds: false,
-            units_since: 0,
-        }
+        Self { handle, index, ..Self::default() }
     }
 
     /// Takes both rings of a stream.
@@ -74,14 +64,11 @@ impl Channel {
         let head = shared.memory.receive_head(self.index).load();
         self.receive = shared.ring_in(account, region, sizes.receive, head)?;
         let tail = shared.memory.send_tail(self.index).load();
-        match shared.ring_in(account, region, sizes.send, tail) {
-            Ok(ring) => self.send = ring,
-            Err(errno) => {
-                shared.pool.free_ring(&self.receive.location);
-                self.receive = Counted::default();
-                return Err(errno);
-            }
-        }
+        let send = shared.ring_in(account, region, sizes.send, tail);
+        let give_back = |_: &Errno| {
+            shared.pool.free_ring(&std::mem::take(&mut self.receive).location);
+        };
+        self.send = send.inspect_err(give_back)?;
         Ok(())
     }
 
@@ -148,7 +135,8 @@ impl Channel {
     /// Release: bytes before the counter, status before its failure bit.
     pub(crate) fn publish_receive(&self, memory: &Memory) {
         let packet = if self.packet_holds { Progress::PACKET } else { 0 };
-        let progress = Progress::new(self.receive.ours, self.endings.receive_flags() | packet);
+        let progress =
+            Progress::new(self.receive.ours, self.endings.flags(self.endings.receive) | packet);
         let word = memory.live(self.index).get(TAIL_AT);
         if planted(Bug::ReceiveWithoutRelease) {
             return word.store(progress.0);
@@ -158,7 +146,9 @@ impl Channel {
 
     /// Release: what was sent may be overwritten.
     pub(crate) fn publish_send(&self, memory: &Memory) {
-        let progress = Progress::new(self.send.ours, self.endings.send_flags());
+        // Sending is over for the kernel as soon as it said so, though bytes may still be on their way.
+        let ended = self.endings.send || self.endings.finish_send;
+        let progress = Progress::new(self.send.ours, self.endings.flags(ended));
         memory.live(self.index).get(HEAD_AT).store_release(progress.0);
     }
 

@@ -1,6 +1,6 @@
 //! What a kernel may see of words on a write-combining mapping of GPU memory, whose stores reach it
 //! in any order between two store fences: the shard's own code over a processor that delays and
-//! reverses them (`memory/combining.rs`).
+//! reverses them (`memory/model.rs`).
 
 use std::cell::{Cell, RefCell};
 use std::io::Write as _;
@@ -19,7 +19,7 @@ use super::shard::Shard;
 use super::shared::Shared;
 use super::tests::{Harness, NoEpoll};
 use crate::gpu::Gpu;
-use crate::memory::combining::combined;
+use crate::memory::model::combined;
 use crate::memory::{ControlMemory, HostControl, Memory};
 use crate::settings::policy::Policy;
 use crate::transport::RingSizes;

@@ -18,13 +18,10 @@ pub(crate) struct Control {
     pub(crate) down: AtomicBool,
     /// The GPU memory with the words that kernels poll is gone, and so is the net's use.
     pub(crate) control_memory_lost: OnceLock<AccessError>,
-    /// The supervisor is to find that memory gone.
-    #[cfg(feature = "fault-injection")]
+    /// The supervisor is to find that memory gone, for tests.
     pub(crate) takes_control_memory: AtomicBool,
-    /// The supervisor is not to look at heartbeats.
-    #[cfg(feature = "fault-injection")]
+    /// The supervisor is not to look at heartbeats, for tests.
     pub(crate) blind: AtomicBool,
     /// Kernels that had to be killed and threads that were left behind, for tests.
-    #[cfg(feature = "fault-injection")]
     pub(crate) stuck: std::sync::Arc<AtomicU32>,
 }

@@ -13,7 +13,7 @@ pub(crate) struct Counted {
     pub(crate) theirs: u64,
     /// The GPU's word before this socket had the slot; it still stands there until the first
     /// change.
-    stale: u64,
+    pub(super) stale: u64,
     /// The GPU's word as it was last loaded: whatever else stands there is new.
     pub(super) seen: u64,
 }
@@ -30,11 +30,6 @@ impl Counted {
     pub(crate) fn base_after(word: u64) -> u64 {
         // A word that was driven to the end of its range starts over.
         (Progress(word).count() & (u64::MAX >> 8)).next_multiple_of(128) + 128
-    }
-
-    /// The GPU's word before this socket had the slot.
-    pub(crate) fn stale_word(&self) -> u64 {
-        self.stale
     }
 
     /// Bytes between the two counters of a receive ring.

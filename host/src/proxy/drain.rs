@@ -21,17 +21,20 @@
 //!
 //! Why it is so: decision 13 of docs/explanation/decisions.md.
 
-use std::sync::PoisonError;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, mpsc};
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 
+use gpunet_device::Handle;
 use gpunet_device::abi::bits::{Position, RecordState};
 use gpunet_device::abi::layout::{RECORD_LOCKS, RECORD_STATE, RECORD_WORDS};
 use gpunet_device::planted::{Bug, planted};
 
-use super::draining::{Drain, Draining};
 use super::message::Message;
+use super::running::RunningLaunch;
 use super::shared::Shared;
+use crate::lock::lock;
 
 /// Between two looks at a record.
 const AGAIN_NS: u64 = 2_000_000;
@@ -41,6 +44,37 @@ const A_STEP: usize = 64;
 /// Between two steps, while sockets drain and while none does.
 const BUSY: Duration = Duration::from_millis(1);
 const QUIET: Duration = Duration::from_secs(1);
+
+/// A socket that is closed and not free yet.
+struct Draining {
+    handle: Handle,
+    /// The launches that ran when it was closed.
+    users: Vec<RunningLaunch>,
+    /// Looked at from then on.
+    due_ns: u64,
+    /// It was closed for groups, or is being made and could not be yet.
+    looked_at: bool,
+    /// Groups find it closed.
+    seen_closed: bool,
+    /// Its shard waits to be notified that groups find it closed.
+    notifies: bool,
+    /// Since when all looks have found it closed, with no group inside.
+    quiet_ns: Option<u64>,
+}
+
+/// The sockets of a net that drain.
+#[derive(Default)]
+pub(crate) struct Drain {
+    sockets: Mutex<Vec<Draining>>,
+    /// How many drain.
+    count: AtomicUsize,
+    /// Those that a kernel has closed at the same time: it has their locks, for good.
+    left: Mutex<Vec<Handle>>,
+    /// Signalled when all sockets that drain by now are closed for the groups that use them.
+    waiting: Mutex<Vec<mpsc::Sender<()>>>,
+    /// Who calls `step`.
+    thread: OnceLock<Thread>,
+}
 
 impl Drain {
     /// The thread of a net that drains its sockets, until the net goes. Who sets `stopping` wakes it.
@@ -60,10 +94,10 @@ impl Drain {
     /// Whether some are still to be looked at for the first time. One thread calls it.
     pub(crate) fn step(&self, shared: &Shared, now_ns: u64) -> bool {
         // Without the lock, which proxy threads want: a driver may take long to answer.
-        let waiting = std::mem::take(&mut *self.waiting());
+        let waiting = std::mem::take(&mut *lock(&self.waiting));
         // Before the sockets: one that began to drain and was left in between is found by the next step.
-        let left = std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner));
-        let mut sockets = std::mem::take(&mut *self.sockets());
+        let left = std::mem::take(&mut *lock(&self.left));
+        let mut sockets = std::mem::take(&mut *lock(&self.sockets));
         sockets.sort_by_key(|socket| socket.due_ns);
         let mut looked = 0;
         sockets.retain_mut(|socket| {
@@ -89,10 +123,61 @@ impl Drain {
                 let _ = done.send(());
             });
         } else {
-            self.waiting().extend(waiting);
+            lock(&self.waiting).extend(waiting);
         }
-        self.sockets().append(&mut sockets);
+        lock(&self.sockets).append(&mut sockets);
         more
+    }
+
+    /// Ends the thread's sleep.
+    pub(crate) fn wake(&self) {
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+
+    /// Whether no socket drains.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.count.load(Ordering::Acquire) == 0
+    }
+
+    /// Has a socket drained whose descriptor was withdrawn. False: no launch runs, and it is free. `notifies`: its
+    /// shard wants to know when groups find it closed.
+    pub(crate) fn begin(&self, handle: Handle, users: Vec<RunningLaunch>, notifies: bool) -> bool {
+        if users.is_empty() {
+            return false;
+        }
+        lock(&self.sockets).push(Draining {
+            handle,
+            users,
+            due_ns: 0,
+            looked_at: false,
+            seen_closed: false,
+            notifies,
+            quiet_ns: None,
+        });
+        self.count.fetch_add(1, Ordering::AcqRel);
+        self.wake();
+        true
+    }
+
+    /// A kernel has closed a socket that drains. It is freed by the next step, which has no copy into its
+    /// record on the way.
+    pub(crate) fn left_by_kernel(&self, handle: Handle) {
+        lock(&self.left).push(handle);
+        self.wake();
+    }
+
+    /// Has `done` notified once calls on all sockets that drain by now fail: at once where there are none.
+    pub(crate) fn notify_when_closed(&self, done: mpsc::Sender<()>) {
+        // Also those that a step has in its hands at this moment.
+        if !self.is_idle() {
+            lock(&self.waiting).push(done);
+            self.wake();
+        } else {
+            // Whoever asked may have stopped waiting.
+            let _ = done.send(());
+        }
     }
 }
 
@@ -165,8 +250,6 @@ impl Draining {
 
 #[cfg(test)]
 mod tests {
-    use gpunet_device::Handle;
-
     use super::*;
 
     const GRACE_NS: u64 = 10 * AGAIN_NS;

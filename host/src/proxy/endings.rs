@@ -52,18 +52,8 @@ impl Endings {
         first
     }
 
-    /// What the published counter of received bytes says of the end.
-    pub(super) fn receive_flags(&self) -> u64 {
-        self.flags(self.receive)
-    }
-
-    /// The same of sent bytes. Sending is over for the kernel as soon as it said so, though bytes may
-    /// still be on their way.
-    pub(super) fn send_flags(&self) -> u64 {
-        self.flags(self.send || self.finish_send)
-    }
-
-    fn flags(&self, ended: bool) -> u64 {
+    /// What a published counter says of the end of its direction.
+    pub(super) fn flags(&self, ended: bool) -> u64 {
         match (ended, self.failure) {
             (false, _) => 0,
             (true, None) => Progress::ENDED,

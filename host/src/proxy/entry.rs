@@ -37,28 +37,32 @@ pub(crate) enum Owner {
 /// What a socket is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
+    /// Neither connected nor listening.
     Fresh,
+    /// A stream that is being connected.
     Connecting,
+    /// A stream.
     Open,
+    /// A listener.
     Listening,
+    /// A poller.
     Polling,
     /// Closed by its kernel; goes once what is unsent was sent, or at that time.
-    Closing {
-        deadline_ns: u64,
-    },
+    Closing { deadline_ns: u64 },
 }
 
 /// What a socket is.
 pub(crate) enum Role {
     /// Neither connected nor listening.
     Fresh,
+    /// Connected, about to be, or closed.
     Stream(Stream),
+    /// It has an accept ring.
     Listener(Box<Listener>),
+    /// It has a ring of events.
     Poller(Box<Poller>),
     /// Closed, and no stream: it disconnects where its transport has to, at most until then.
-    Leaving {
-        deadline_ns: u64,
-    },
+    Leaving { deadline_ns: u64 },
 }
 
 /// A socket that the host has closed while launches run.
@@ -86,7 +90,7 @@ pub(crate) struct Wishes {
 impl Wishes {
     /// What the net is set to.
     pub(crate) fn of(config: &Config) -> Self {
-        let rings = RingSizes { receive: config.receive_ring, send: config.send_ring };
+        let rings = RingSizes { receive: config.ring, send: config.ring };
         Self { rings, timeout_ns: config.timeout_ns }
     }
 }
@@ -267,9 +271,10 @@ impl Entry {
         self.channel.release(shared);
         let limits = &shared.policy.limits;
         if let Some(stream) = self.stream() {
-            let (received, sent) = stream.flow.land_all();
-            limits.land(Direction::Receive, received);
-            limits.land(Direction::Send, sent);
+            let flying = std::mem::take(&mut stream.flow.flying);
+            for direction in [Direction::Receive, Direction::Send] {
+                limits.land(direction, flying[direction as usize]);
+            }
         }
         if std::mem::take(&mut self.counted) {
             limits.release_socket();

@@ -223,13 +223,13 @@ fn a_full_ring_waits_once_however_often_its_descriptor_is_ready() {
         harness.shard.ready(handle.0);
         harness.turn();
     }
-    assert_eq!(harness.shard.sockets.schedule.heads.awaited(), 1);
+    assert_eq!(harness.shard.sockets.schedule.heads.awaited, 1);
     // And goes on once there is room.
     let index = harness.shard.sockets.context.shared.index(handle);
     let head = harness.shard.find(handle).expect("it is open").channel.receive.ours;
     harness.shard.sockets.context.shared.memory.receive_head(index).store(counter(head));
     harness.turn();
-    assert_eq!(harness.shard.sockets.schedule.heads.awaited(), 0);
+    assert_eq!(harness.shard.sockets.schedule.heads.awaited, 0);
     assert_eq!(harness.shard.sockets.context.counters.received_bytes.get(), 2 * u64::from(RING));
     harness.is_whole();
 }

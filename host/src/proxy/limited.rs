@@ -5,7 +5,7 @@
 use super::entry::Entry;
 use super::pump::{Most, Moved, Turn};
 use super::visit::Visit;
-use crate::settings::limits::Grant;
+use crate::settings::limits::Withheld;
 use crate::transport::Direction;
 
 /// See the module.
@@ -30,7 +30,7 @@ impl Limited<'_, '_> {
     }
 
     /// Receives once, if that is granted.
-    pub(super) fn receive_granted(&mut self) -> Result<Moved, Grant> {
+    pub(super) fn receive_granted(&mut self) -> Result<Moved, Withheld> {
         let (entry, context) = (&mut *self.0.entry, &*self.0.context);
         entry.channel.load_head(context);
         let untried = |entry: &mut Entry, turn: Turn| {
@@ -45,18 +45,15 @@ impl Limited<'_, '_> {
         if free == 0 {
             return untried(entry, Turn::Full);
         }
-        let flying = entry.stream().map_or(0, |stream| stream.flow.received);
+        let flying =
+            entry.stream().map_or(0, |stream| stream.flow.flying[Direction::Receive as usize]);
         let wanted = free.min(context.pacing().budget_bytes);
-        let granted = match context.limits().acquire(context.id, Direction::Receive, wanted, flying)
-        {
-            Grant::Bytes(bytes) => bytes,
-            none => return Err(none),
-        };
+        let granted = context.limits().acquire(context.id, Direction::Receive, wanted, flying)?;
         let pump = entry.pump(context);
         let moved = pump.map_or(Moved::NOTHING, |mut pump| pump.receive(Most::Granted(granted)));
         let transferred = entry.channel.receive.ours - before;
         if let Some(stream) = entry.stream() {
-            stream.flow.received += transferred;
+            stream.flow.flying[Direction::Receive as usize] += transferred;
         }
         context.limits().release(Direction::Receive, granted - transferred);
         Ok(moved)
@@ -74,7 +71,7 @@ impl Limited<'_, '_> {
     }
 
     /// Sends once, if that is granted. A socket that has more to send queues up after the others.
-    pub(super) fn send_granted(&mut self) -> Result<Turn, Grant> {
+    pub(super) fn send_granted(&mut self) -> Result<Turn, Withheld> {
         let (unsent, under_way) = (self.0.entry.channel.unsent(), self.under_way());
         if unsent == 0 {
             // Ending the direction costs no bytes.
@@ -87,19 +84,17 @@ impl Limited<'_, '_> {
             return Ok(Turn::Idle);
         }
         let (entry, context) = (&mut *self.0.entry, &*self.0.context);
-        let flying = entry.stream().map_or(0, |stream| stream.flow.sent);
+        let flying =
+            entry.stream().map_or(0, |stream| stream.flow.flying[Direction::Send as usize]);
         let wanted = (unsent - under_way).min(context.pacing().budget_bytes);
-        let granted = match context.limits().acquire(context.id, Direction::Send, wanted, flying) {
-            Grant::Bytes(bytes) => bytes,
-            none => return Err(none),
-        };
+        let granted = context.limits().acquire(context.id, Direction::Send, wanted, flying)?;
         let before = entry.channel.send.ours;
         let turn = self.attempt(under_way + granted);
         // Bytes of a device are on their way once they are granted.
         let gone = self.0.entry.channel.send.ours - before + self.under_way();
         let spent = gone.saturating_sub(under_way).min(granted);
         if let Some(stream) = self.0.entry.stream() {
-            stream.flow.sent += spent;
+            stream.flow.flying[Direction::Send as usize] += spent;
         }
         self.0.context.limits().release(Direction::Send, granted - spent);
         if self.0.entry.channel.unsent() == 0 {

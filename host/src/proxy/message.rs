@@ -15,62 +15,29 @@ pub(crate) enum Message {
     /// Serve this socket from now on.
     Adopt(Box<Entry>),
     /// Something happened on a socket that a poller of this shard watches.
-    Notify {
-        /// The poller.
-        poller: Handle,
-        /// What.
-        notice: Notice,
-    },
-    /// A poller did not deliver its events of a listener's connections: others are to be notified.
-    PassOn {
-        /// The listener.
-        listener: Handle,
-        /// The poller.
-        poller: Handle,
-        /// How many.
-        connections: u32,
-        /// Whether the poller is gone.
-        gone: bool,
-    },
+    Notify { poller: Handle, notice: Notice },
+    /// A poller did not deliver its events of that many of a listener's connections: others must be notified.
+    /// `gone`: the poller no longer exists.
+    PassOn { listener: Handle, poller: Handle, connections: u32, gone: bool },
     /// See which connections kernels have taken from the accept rings; notified when it is done.
     CommitAccepts(mpsc::Sender<()>),
-    /// A launch has ended: close what it left open.
-    LaunchEnded {
-        /// Which.
-        launch: u32,
-        /// Whether no other launch of the net runs.
-        last: bool,
-        /// Signalled when it is done.
-        done: mpsc::Sender<()>,
-    },
-    /// A kernel has faulted: close the listeners of the program that no kernel serves any
-    /// more, and what was accepted from them.
-    CloseListeners {
-        /// Which; none: all.
-        which: Option<Vec<Handle>>,
-        /// Signalled when it is done.
-        done: mpsc::Sender<()>,
-    },
+    /// A launch has ended: close what it left open, and notify when that is done. `last`: no other launch of
+    /// the net runs.
+    LaunchEnded { launch: u32, last: bool, done: mpsc::Sender<()> },
+    /// A kernel has faulted: close these listeners of the program (none: all of them), which no kernel serves
+    /// any more, and what was accepted from them; notified when it is done.
+    CloseListeners { which: Option<Vec<Handle>>, done: mpsc::Sender<()> },
     /// Close a socket that no kernel has seen.
     Close(Handle),
-    /// Close a socket for the program, whoever uses it.
-    CloseForProgram {
-        /// Which.
-        handle: Handle,
-        /// Notified when calls on it fail; dropped where there was none.
-        done: mpsc::Sender<()>,
-    },
+    /// Close a socket for the program, whoever uses it. `done` is notified when calls on it fail, and dropped
+    /// where there was none.
+    CloseForProgram { handle: Handle, done: mpsc::Sender<()> },
     /// Groups find a socket closed that the host has closed.
     SeenClosed(Handle),
     /// No group is inside a call on it.
     Drained(Handle),
     /// Give a socket back to the program.
-    Release {
-        /// Which.
-        handle: Handle,
-        /// Where to.
-        to: mpsc::Sender<Result<Released, Errno>>,
-    },
+    Release { handle: Handle, to: mpsc::Sender<Result<Released, Errno>> },
     /// Another shard finds no slot or no memory for a socket: let one go that is closed and makes no progress.
     MakeRoom,
     /// Describe every socket.

@@ -34,8 +34,7 @@ mod connecting;
 mod context;
 pub(crate) mod control;
 mod counted;
-mod drain;
-pub(crate) mod draining;
+pub(crate) mod drain;
 mod endings;
 pub(crate) mod entry;
 #[cfg(test)]

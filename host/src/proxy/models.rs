@@ -158,7 +158,7 @@ impl Small {
         let cut = |ring: &Counted, base: u64| {
             let location = RingLocation { capacity: RING, base, ..ring.location };
             memory.model_knows_ring(&location);
-            Counted::new(location, ring.stale_word())
+            Counted::new(location, ring.stale)
         };
         if phase == Phase::Listening {
             let ring = cut(&made.channel.receive, BASE + 1);

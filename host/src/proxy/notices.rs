@@ -105,13 +105,10 @@ impl Notices<'_> {
             }
             Some(undelivered)
         });
-        match undelivered {
-            Some(0) => {}
-            Some(connections) => self.pass_on(notice.socket, poller, connections, false),
-            None if notice.connections > 0 => {
-                self.pass_on(notice.socket, poller, notice.connections, true);
-            }
-            None => {}
+        let gone = undelivered.is_none();
+        let connections = undelivered.unwrap_or(notice.connections);
+        if connections > 0 {
+            self.pass_on(notice.socket, poller, connections, gone);
         }
     }
 

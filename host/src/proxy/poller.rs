@@ -71,12 +71,6 @@ impl Poller {
         !self.writable.is_empty() || !self.held.is_empty()
     }
 
-    /// Sockets that are watched, and events that are owed.
-    #[cfg(test)]
-    pub(super) fn sizes(&self) -> (usize, usize) {
-        (self.sockets.len(), self.writable.len() + self.held.len())
-    }
-
     /// Something happened. Connections that were not delivered of a socket that is no longer watched.
     pub(super) fn notify(&mut self, events: &Counted, memory: &Memory, notice: Notice) -> u32 {
         if notice.events == 0 {
@@ -159,5 +153,17 @@ fn withdraw(events: &Counted, memory: &Memory, gone: Watched) {
     if gone.written > events.theirs && !planted(Bug::EventNotWithdrawn) {
         // No newer event has its place: `ours` is at most a ring ahead of `theirs`, however old.
         memory.ring_word(&events.location, gone.written - EVENTS_WORD).store(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Poller {
+        /// Sockets that are watched, and events that are owed.
+        pub(crate) fn sizes(&self) -> (usize, usize) {
+            (self.sockets.len(), self.writable.len() + self.held.len())
+        }
     }
 }

@@ -24,6 +24,7 @@ use super::sockets::Sockets;
 use super::stream::StreamPhase;
 use super::visit::Visit;
 use super::watchers::Watch;
+use crate::lock::lock;
 use crate::pool::Account;
 use crate::settings::config::MAX_BACKLOG;
 use crate::transport::{Direction, Endpoint, Socket as _};
@@ -64,7 +65,7 @@ impl Requests<'_> {
             Operation::Shutdown => self.shutdown(handle, request.number(0)),
             Operation::Close => self.close(handle),
             Operation::PeerName => {
-                let entry = self.open(handle)?.entry;
+                let entry = open(self.sockets, handle)?.entry;
                 if !entry.is_open() {
                     return Err(Errno::ENOTCONN);
                 }
@@ -72,15 +73,15 @@ impl Requests<'_> {
                 Ok((0, carrier.ok_or(Errno::EOPNOTSUPP)?.peer_addr()?))
             }
             Operation::SocketName => {
-                let entry = self.open(handle)?.entry;
+                let entry = open(self.sockets, handle)?.entry;
                 Ok((0, entry.socket.as_ref().ok_or(Errno::EOPNOTSUPP)?.local_addr()?))
             }
             Operation::SetOption => {
-                let entry = self.open(handle)?.entry;
+                let entry = open(self.sockets, handle)?.entry;
                 options::set(entry, request.number(0), request.number(1)).and(NOTHING)
             }
             Operation::GetOption => {
-                let entry = self.open(handle)?.entry;
+                let entry = open(self.sockets, handle)?.entry;
                 Ok((options::get(entry, request.number(0))?, SocketAddr::NONE))
             }
             Operation::Time => {
@@ -92,12 +93,6 @@ impl Requests<'_> {
             Operation::Watch => self.watch(request),
             Operation::WatchList => self.watch_list(handle),
         }
-    }
-
-    /// An open socket of this shard.
-    fn open(&mut self, handle: Handle) -> Result<Visit<'_>, Errno> {
-        let visit = self.sockets.visit(handle);
-        visit.filter(|visit| !visit.entry.is_closing()).ok_or(Errno::EBADF)
     }
 
     /// A new socket of the launch that asks, if the net's policy lets it have one more.
@@ -159,19 +154,14 @@ impl Requests<'_> {
         let events = memory.layout().sockets().saturating_sub(reserved).max(1) * EVENT_BYTES;
         let word = memory.receive_head(made.channel.index).load();
         let capacity = u32::try_from(events).map_err(|_| Errno::ENOBUFS);
-        match capacity.and_then(|capacity| shared.ring(capacity, word)) {
-            Ok(ring) => made.channel.receive = ring,
-            Err(errno) => {
-                made.give_back(shared);
-                return Err(errno);
-            }
-        }
+        let ring = capacity.and_then(|capacity| shared.ring(capacity, word));
+        made.channel.receive = ring.inspect_err(|_| made.give_back(shared))?;
         self.start(made)
     }
 
     /// Memory for a poller's list of p2p streams, which it keeps.
     fn watch_list(&mut self, poller: Handle) -> Answer {
-        let Visit { entry, context, .. } = self.open(poller)?;
+        let Visit { entry, context, .. } = open(self.sockets, poller)?;
         let Role::Poller(poller) = &mut entry.role else { return Err(Errno::EINVAL) };
         if poller.list.is_none() {
             let bytes = list_bytes(context.memory().layout().sockets());
@@ -191,10 +181,10 @@ impl Requests<'_> {
             return Err(Errno::EBADF);
         }
         let here = poller.shard() as usize == self.sockets.context.id;
-        if here && self.open(poller)?.entry.phase() != Phase::Polling {
+        if here && open(self.sockets, poller)?.entry.phase() != Phase::Polling {
             return Err(Errno::EINVAL);
         }
-        if self.open(socket)?.entry.phase() == Phase::Polling {
+        if open(self.sockets, socket)?.entry.phase() == Phase::Polling {
             return Err(Errno::EINVAL);
         }
         match events {
@@ -205,7 +195,7 @@ impl Requests<'_> {
     }
 
     fn bind(&mut self, handle: Handle, address: &SocketAddr) -> Answer {
-        let Visit { entry, context, .. } = self.open(handle)?;
+        let Visit { entry, context, .. } = open(self.sockets, handle)?;
         if entry.phase() != Phase::Fresh {
             return Err(Errno::EINVAL);
         }
@@ -215,7 +205,7 @@ impl Requests<'_> {
     }
 
     fn listen(&mut self, handle: Handle, backlog: u64) -> Answer {
-        let Visit { entry, context, .. } = self.open(handle)?;
+        let Visit { entry, context, .. } = open(self.sockets, handle)?;
         if entry.phase() != Phase::Fresh {
             return Err(Errno::EINVAL);
         }
@@ -230,10 +220,8 @@ impl Requests<'_> {
         }
         let ring = context.shared.ring(share * 8, word)?;
         // The system's queue is as long as was asked for, though few are accepted ahead.
-        if let Err(errno) = socket.listen(backlog) {
-            context.shared.pool.free_ring(&ring.location);
-            return Err(errno);
-        }
+        let listens = socket.listen(backlog);
+        listens.inspect_err(|_| context.shared.pool.free_ring(&ring.location))?;
         entry.start_listening(&context.shared, ring, share);
         entry.publish(context.memory());
         if let Some(mut visit) = self.sockets.visit(handle) {
@@ -243,9 +231,7 @@ impl Requests<'_> {
     }
 
     fn connect(&mut self, handle: Handle, address: &SocketAddr) -> Answer {
-        let Self { sockets, io } = self;
-        let visit = sockets.visit(handle).filter(|visit| !visit.entry.is_closing());
-        let mut visit = visit.ok_or(Errno::EBADF)?;
+        let mut visit = open(self.sockets, handle)?;
         let (entry, context) = (&mut *visit.entry, &*visit.context);
         match (entry.phase(), entry.channel.endings.failure) {
             (Phase::Fresh, _) => {}
@@ -274,7 +260,7 @@ impl Requests<'_> {
         }
         visit.entry.publish(visit.context.memory());
         visit.forget_tail();
-        visit.watch_descriptor(*io);
+        visit.watch_descriptor(self.io);
         if begun.is_err() {
             Connecting(&mut visit).again(*address);
         }
@@ -282,7 +268,7 @@ impl Requests<'_> {
     }
 
     fn shutdown(&mut self, handle: Handle, how: u64) -> Answer {
-        let mut visit = self.open(handle)?;
+        let mut visit = open(self.sockets, handle)?;
         let (receive, send) = match how {
             0 => (true, false),
             1 => (false, true),
@@ -324,13 +310,19 @@ impl Requests<'_> {
             // The host has closed it meanwhile; the kernel has both of its locks, for good.
             self.sockets.context.shared.drain.left_by_kernel(handle);
         }
-        self.open(handle)?;
+        open(self.sockets, handle)?;
         let mut closing = Closing { sockets: self.sockets, io: self.io };
         closing.close(handle, Closer::Kernel);
         // The kernel's next request may need the slot.
         closing.finish(handle);
         NOTHING
     }
+}
+
+/// A socket of a shard that is not closed.
+fn open(sockets: &mut Sockets, handle: Handle) -> Result<Visit<'_>, Errno> {
+    let visit = sockets.visit(handle);
+    visit.filter(|visit| !visit.entry.is_closing()).ok_or(Errno::EBADF)
 }
 
 /// The socket of an entry, if the net's policy lets a kernel bind the address.
@@ -366,7 +358,7 @@ fn print(context: &Context, request: &Request) -> Answer {
     }
     let bytes: Vec<u8> = (0..length).map(|at| request.text_byte(at)).collect();
     let text = String::from_utf8_lossy(&bytes).into_owned();
-    let printer = context.shared.printer.lock().unwrap_or_else(|poison| poison.into_inner());
+    let printer = lock(&context.shared.printer);
     match printer.try_send((request.launch(), text)) {
         Ok(()) => context.counters.printed.add(1),
         // Nothing waits for a slow terminal.

@@ -16,10 +16,10 @@ const MOST_SENDERS: usize = 256;
 const SENDERS_TURNS: u32 = 4096;
 
 /// A word of each slot, as last seen.
-struct Scan {
+pub(super) struct Scan {
     seen: SeenWords,
     /// The thread has slept: the next scan is of all, since parts would take as many sleeps.
-    whole: bool,
+    pub(super) whole: bool,
     /// Where the next part begins.
     next: usize,
 }
@@ -43,7 +43,7 @@ impl Scan {
 
 /// The send tails of kernels.
 pub(super) struct Tails {
-    scan: Scan,
+    pub(super) scan: Scan,
     /// Slots whose kernels have sent lately, and how many turns it is since they were noted.
     senders: Vec<usize>,
     age: u32,
@@ -72,7 +72,7 @@ impl Tails {
         let part = self.scan.part(used, !busy || self.senders.len() >= MOST_SENDERS);
         self.scan.seen.compare(gpu, part, changed);
         for slot in self.senders.iter().copied().filter(|slot| *slot < used) {
-            self.scan.seen.compare_one(gpu, slot, changed);
+            self.scan.seen.compare(gpu, slot..slot + 1, changed);
         }
         for (slot, _) in &*changed {
             if self.senders.len() < MOST_SENDERS && !self.senders.contains(slot) {
@@ -85,17 +85,13 @@ impl Tails {
     pub(super) fn set(&mut self, slot: usize, word: u64) {
         self.scan.seen.set(slot, word);
     }
-
-    pub(super) fn scan_all_next(&mut self) {
-        self.scan.whole = true;
-    }
 }
 
 /// The receive heads of kernels, where sockets wait for them.
 pub(super) struct Heads {
-    scan: Scan,
+    pub(super) scan: Scan,
     /// How many sockets wait for a head.
-    awaited: usize,
+    pub(super) awaited: usize,
 }
 
 impl Heads {
@@ -134,14 +130,5 @@ impl Heads {
         let waited = std::mem::take(&mut entry.marks.waits_for_head);
         self.awaited -= usize::from(waited);
         waited
-    }
-
-    /// How many sockets wait for one.
-    pub(super) fn awaited(&self) -> usize {
-        self.awaited
-    }
-
-    pub(super) fn scan_all_next(&mut self) {
-        self.scan.whole = true;
     }
 }

@@ -191,31 +191,29 @@ impl Schedule {
     pub(super) fn forget(&mut self, entry: &mut Entry) {
         self.heads.came(entry);
         self.timers.disarm(entry);
-        if entry.stream().is_some_and(|stream| stream.flow.is_queued()) {
-            self.throttle.some_left();
+        if entry.stream().is_some_and(|stream| stream.flow.queued.contains(&true)) {
+            self.throttle.some_gone = true;
         }
     }
+}
 
-    /// The thread is about to sleep: whatever comes must wake it, and what comes meanwhile is found by one
-    /// scan.
-    pub(super) fn prepare_for_sleep(&mut self) {
-        self.tails.scan_all_next();
-        self.heads.scan_all_next();
-        self.off_epoll.extend(self.busy.handles());
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    /// The lengths of all lists.
-    #[cfg(test)]
-    pub(super) fn lengths(&self) -> [usize; 8] {
-        [
-            self.busy.handles().len(),
-            self.sending.len(),
-            self.news.len(),
-            self.ending.len(),
-            self.writing.len(),
-            self.off_epoll.len(),
-            self.timers.len(),
-            self.heads.awaited(),
-        ]
+    impl Schedule {
+        /// The lengths of all lists.
+        pub(crate) fn lengths(&self) -> [usize; 8] {
+            [
+                self.busy.handles().len(),
+                self.sending.len(),
+                self.news.len(),
+                self.ending.len(),
+                self.writing.len(),
+                self.off_epoll.len(),
+                self.timers.len(),
+                self.heads.awaited,
+            ]
+        }
     }
 }

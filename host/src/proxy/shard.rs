@@ -79,7 +79,7 @@ impl Shard {
         Steps { sockets, io, changed }.watch_again();
         self.tidy(now_ns);
         // The heartbeat, if nothing else, may still be in the processor, and the thread may sleep.
-        self.sockets.context.memory().flush();
+        self.sockets.context.memory().host_control.flush();
         worked
     }
 
@@ -104,9 +104,12 @@ impl Shard {
         visit.is_ready();
     }
 
-    /// The thread is about to sleep: whatever comes must wake it.
+    /// The thread is about to sleep: whatever comes must wake it, and what comes meanwhile is found by one
+    /// scan.
     pub(crate) fn watch_before_sleep(&mut self, io: &mut dyn Readiness) {
-        self.sockets.schedule.prepare_for_sleep();
+        let schedule = &mut self.sockets.schedule;
+        (schedule.tails.scan.whole, schedule.heads.scan.whole) = (true, true);
+        schedule.off_epoll.extend(schedule.busy.handles());
         Steps { sockets: &mut self.sockets, io, changed: &mut self.changed }.watch_again();
     }
 

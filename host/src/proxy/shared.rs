@@ -3,15 +3,16 @@
 use std::collections::HashSet;
 use std::os::fd::BorrowedFd;
 use std::sync::mpsc::Sender;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use gpunet_device::Handle;
 use gpunet_device::abi::errno::Errno;
 
 use super::counted::Counted;
-use super::draining::Drain;
+use super::drain::Drain;
 use super::message::Message;
 use super::running::RunningLaunches;
+use crate::lock::lock;
 use crate::memory::Memory;
 use crate::pool::{Account, Pool};
 use crate::settings::config::Config;
@@ -65,7 +66,7 @@ impl Shared {
 
     /// The accepted connections that no kernel has taken yet.
     pub(crate) fn waiting(&self) -> MutexGuard<'_, HashSet<u64>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.waiting)
     }
 
     /// Sends a message to a shard and wakes it.

@@ -4,7 +4,7 @@
 use gpunet_device::Handle;
 
 use super::context::Context;
-use super::entry::{Entry, Owner, Phase};
+use super::entry::{Entry, Phase};
 use super::message::Message;
 use super::schedule::Schedule;
 use super::shared::Readiness;
@@ -55,7 +55,7 @@ impl Sockets {
         // What the GPU wrote before this socket had the slot is no progress of its own.
         let stale = match entry.channel.send.location.capacity {
             0 => self.context.memory().send_tail(entry.channel.index).load(),
-            _ => entry.channel.send.stale_word(),
+            _ => entry.channel.send.stale,
         };
         self.schedule.tails.set(handle.slot() as usize, stale);
         self.table.insert(entry);
@@ -79,16 +79,5 @@ impl Sockets {
     /// The handles of sockets that are so.
     pub(super) fn select(&self, mut is: impl FnMut(&Entry) -> bool) -> Vec<Handle> {
         self.table.iter().filter(|entry| is(entry)).map(|entry| entry.handle).collect()
-    }
-}
-
-impl Owner {
-    /// Whether a launch that owns such a socket runs, or none has to.
-    pub(super) fn is_alive(self, context: &Context) -> bool {
-        match self {
-            Self::Host => true,
-            Self::AnyLaunch => context.shared.launches.any_runs(),
-            Self::Launch(launch) => context.shared.launches.runs(launch),
-        }
     }
 }

@@ -1,6 +1,5 @@
 //! The steps of a turn that go over many sockets: scans of what kernels wrote, busy polling, and what is due.
 
-use gpunet_device::Handle;
 use gpunet_device::planted::{Bug, planted};
 
 use super::accepting;
@@ -44,9 +43,9 @@ impl Steps<'_> {
     /// Finds out which kernels have sent.
     pub(super) fn scan_tails(&mut self) -> bool {
         let Sockets { context, table, schedule } = &mut *self.sockets;
-        let gpu = context.memory().send_tails(context.id * table.slots(), table.used());
+        let gpu = context.memory().send_tails(context.id * table.slots(), table.used);
         let busy = !schedule.busy.handles().is_empty();
-        schedule.tails.find(&gpu, table.used(), busy, self.changed);
+        schedule.tails.find(&gpu, table.used, busy, self.changed);
         let mut worked = false;
         for (slot, word) in self.changed.drain(..) {
             // Each may send its budget.
@@ -73,41 +72,39 @@ impl Steps<'_> {
                 break;
             }
             let Some(handle) = self.sockets.schedule.busy.next() else { break };
-            let turn = self.attempt(handle);
-            worked |= turn == Turn::Progress;
             let Some(mut visit) = self.sockets.visit(handle) else {
                 self.sockets.schedule.busy.remove(None);
                 continue;
             };
-            conclude(&mut visit, turn, count <= FEW_BUSY, self.io);
+            // Receives, accepts, or finishes to connect: whatever the socket is there for.
+            let turn = match visit.entry.phase() {
+                Phase::Open => visit.try_stream(),
+                Phase::Listening => accepting::accept(self.sockets, handle, self.io),
+                Phase::Connecting => {
+                    Connecting(&mut visit).finish();
+                    // What the peer has sent first may have been received, and makes no edge any more.
+                    if visit.entry.is_open() { Turn::Progress } else { Turn::Idle }
+                }
+                _ => Turn::Idle,
+            };
+            worked |= turn == Turn::Progress;
+            match self.sockets.visit(handle) {
+                Some(mut visit) => conclude(&mut visit, turn, count <= FEW_BUSY, self.io),
+                None => self.sockets.schedule.busy.remove(None),
+            }
         }
         worked
-    }
-
-    /// Receives, accepts, or finishes to connect: whatever the socket is there for.
-    fn attempt(&mut self, handle: Handle) -> Turn {
-        let Some(mut visit) = self.sockets.visit(handle) else { return Turn::Idle };
-        match visit.entry.phase() {
-            Phase::Open => visit.try_stream(),
-            Phase::Listening => accepting::accept(self.sockets, handle, self.io),
-            Phase::Connecting => {
-                Connecting(&mut visit).finish();
-                // What the peer has sent first may have been received, and makes no edge any more.
-                if visit.entry.is_open() { Turn::Progress } else { Turn::Idle }
-            }
-            _ => Turn::Idle,
-        }
     }
 
     /// Finds out which kernels have read, accepted or taken events, where a socket waits for that.
     pub(super) fn scan_heads(&mut self) -> bool {
         let Sockets { context, table, schedule } = &mut *self.sockets;
-        if schedule.heads.awaited() == 0 {
+        if schedule.heads.awaited == 0 {
             return false;
         }
-        let gpu = context.memory().receive_heads(context.id * table.slots(), table.used());
+        let gpu = context.memory().receive_heads(context.id * table.slots(), table.used);
         let busy = !schedule.busy.handles().is_empty();
-        schedule.heads.find(&gpu, table.used(), busy, self.changed);
+        schedule.heads.find(&gpu, table.used, busy, self.changed);
         let mut worked = false;
         for (slot, _) in self.changed.drain(..) {
             let Some(mut visit) = self.sockets.visit_slot(slot) else { continue };

@@ -2,20 +2,20 @@
 
 use gpunet_device::SocketAddr;
 
-use crate::transport::Direction;
-
 /// How far a stream is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum StreamPhase {
+    /// Its kernel has asked for it.
+    #[default]
     Connecting,
+    /// It is connected.
     Open,
     /// Closed by its kernel; goes once what is unsent was sent, or at that time.
-    Closing {
-        deadline_ns: u64,
-    },
+    Closing { deadline_ns: u64 },
 }
 
 /// What a stream has beside its rings.
+#[derive(Default)]
 pub(crate) struct Stream {
     pub(crate) phase: StreamPhase,
     /// Bytes received since the kernel last sent any.
@@ -37,46 +37,15 @@ pub(crate) struct Stream {
 /// What the net's limits know of a stream.
 #[derive(Default)]
 pub(super) struct Flow {
-    /// Its bytes that count as in flight.
-    pub(super) received: u64,
-    pub(super) sent: u64,
+    /// Its bytes that count as in flight, by direction.
+    pub(super) flying: [u64; 2],
     /// Whether a direction waits for the net's limits.
-    pub(super) queued_receive: bool,
-    pub(super) queued_send: bool,
-}
-
-impl Flow {
-    /// Whether any direction is in the queue.
-    pub(super) fn is_queued(&self) -> bool {
-        self.queued_receive || self.queued_send
-    }
-
-    /// Whether a direction is in the queue.
-    pub(super) fn queued(&mut self, direction: Direction) -> &mut bool {
-        match direction {
-            Direction::Receive => &mut self.queued_receive,
-            Direction::Send => &mut self.queued_send,
-        }
-    }
-
-    /// Nothing is in flight any more; what was.
-    pub(super) fn land_all(&mut self) -> (u64, u64) {
-        (std::mem::take(&mut self.received), std::mem::take(&mut self.sent))
-    }
+    pub(super) queued: [bool; 2],
 }
 
 impl Stream {
     pub(super) fn new(phase: StreamPhase) -> Self {
-        Self {
-            phase,
-            one_way: 0,
-            back_off_until_ns: 0,
-            moves: 0,
-            off_epoll: false,
-            reported_head: 0,
-            flow: Flow::default(),
-            retry: None,
-        }
+        Self { phase, ..Self::default() }
     }
 
     /// Whether it was closed.

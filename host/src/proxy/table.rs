@@ -8,7 +8,7 @@ use super::entry::Entry;
 pub(crate) struct Table {
     slots: Vec<Option<Box<Entry>>>,
     /// Slots from here on have no socket.
-    used: usize,
+    pub(super) used: usize,
 }
 
 impl Table {
@@ -21,11 +21,6 @@ impl Table {
         self.slots.len()
     }
 
-    /// Slots from here on have no socket.
-    pub(super) fn used(&self) -> usize {
-        self.used
-    }
-
     /// Whether there is no socket.
     pub(crate) fn is_empty(&self) -> bool {
         self.slots[..self.used].iter().all(Option::is_none)
@@ -36,14 +31,10 @@ impl Table {
         self.slots.get(slot)?.as_deref()
     }
 
-    /// The same, to be changed.
-    pub(crate) fn get_mut(&mut self, slot: usize) -> Option<&mut Entry> {
-        self.slots.get_mut(slot)?.as_deref_mut()
-    }
-
     /// The socket that a handle names.
     pub(crate) fn find(&mut self, handle: Handle) -> Option<&mut Entry> {
-        self.get_mut(handle.slot() as usize).filter(|entry| entry.handle == handle)
+        let entry = self.slots.get_mut(handle.slot() as usize)?.as_deref_mut();
+        entry.filter(|entry| entry.handle == handle)
     }
 
     /// Whether a handle names a socket.
@@ -62,10 +53,10 @@ impl Table {
     }
 
     /// Puts a socket into its slot.
-    pub(super) fn insert(&mut self, entry: Box<Entry>) -> &mut Entry {
+    pub(super) fn insert(&mut self, entry: Box<Entry>) {
         let slot = entry.handle.slot() as usize;
         self.used = self.used.max(slot + 1);
-        self.slots[slot].insert(entry)
+        self.slots[slot] = Some(entry);
     }
 
     /// Takes a socket out of its slot.

@@ -14,7 +14,7 @@ use gpunet_device::abi::message::{Reply, Request};
 
 use super::closing::{Closer, Closing};
 use super::counted::Counted;
-use super::draining::Drain;
+use super::drain::Drain;
 use super::entry::{Entry, Owner, Wishes};
 use super::notices::Notices;
 use super::pump::{Most, Turn};
@@ -387,8 +387,7 @@ pub(super) fn empty_shard(memory: Memory, ring_bytes: u64, policy: Policy) -> Sh
     let (print, _lines) = mpsc::sync_channel(1);
     let pool = Pool::new(memory.layout(), [ring_bytes, 0]);
     let config = Config {
-        receive_ring: RING,
-        send_ring: RING,
+        ring: RING,
         unaccepted: 16,
         reserved: 0,
         timeout_ns: 0,

@@ -10,7 +10,7 @@ use super::limited::Limited;
 use super::pump::Turn;
 use super::sockets::Sockets;
 use super::table::Table;
-use crate::settings::limits::Grant;
+use crate::settings::limits::Withheld;
 use crate::transport::Direction;
 
 /// The time between two questions to the system about what has left its buffers.
@@ -22,7 +22,7 @@ pub(super) struct Throttle {
     /// Directions of sockets, in the order in which they came.
     queue: VecDeque<(Handle, Direction)>,
     /// Some of these sockets are gone.
-    some_gone: bool,
+    pub(super) some_gone: bool,
     /// The first of them waits for time to bring it something.
     waits_for_time: bool,
     commit_at_ns: u64,
@@ -38,16 +38,11 @@ impl Throttle {
     pub(super) fn add(&mut self, entry: &mut Entry, direction: Direction) -> bool {
         let handle = entry.handle;
         let Some(stream) = entry.stream() else { return false };
-        let new = !std::mem::replace(stream.flow.queued(direction), true);
+        let new = !std::mem::replace(&mut stream.flow.queued[direction as usize], true);
         if new {
             self.queue.push_back((handle, direction));
         }
         new
-    }
-
-    /// A socket that waited is gone.
-    pub(super) fn some_left(&mut self) {
-        self.some_gone = true;
     }
 
     /// Drops those that are gone. Whether the first one waited for time when the queue was served last.
@@ -56,12 +51,6 @@ impl Throttle {
             self.queue.retain(|(handle, _)| table.has(*handle));
         }
         std::mem::take(&mut self.waits_for_time)
-    }
-
-    /// The last one that queued up is the first again, and waits for time.
-    fn put_last_first(&mut self) {
-        self.queue.rotate_right(1);
-        self.waits_for_time = true;
     }
 
     /// Whether it is time to see what is no longer in flight.
@@ -92,7 +81,7 @@ pub(super) fn serve(sockets: &mut Sockets) -> bool {
         let Some((handle, direction)) = next else { break };
         let Some(mut visit) = sockets.visit(handle) else { continue };
         let Some(stream) = visit.entry.stream() else { continue };
-        *stream.flow.queued(direction) = false;
+        stream.flow.queued[direction as usize] = false;
         let served = match direction {
             Direction::Receive => {
                 let moved = Limited(&mut visit).receive_granted();
@@ -101,11 +90,12 @@ pub(super) fn serve(sockets: &mut Sockets) -> bool {
             Direction::Send => Limited(&mut visit).send_granted(),
         };
         match (direction, served) {
-            (_, Err(grant)) => {
+            (_, Err(withheld)) => {
                 Limited(&mut visit).queue_up(direction);
-                if grant == Grant::Nobody {
-                    // Its turn has not passed.
-                    sockets.schedule.throttle.put_last_first();
+                if withheld == Withheld::Nobody {
+                    // Its turn has not passed: it is the first again, and waits for time.
+                    sockets.schedule.throttle.queue.rotate_right(1);
+                    sockets.schedule.throttle.waits_for_time = true;
                     break;
                 }
             }
@@ -133,18 +123,17 @@ fn commit_in_flight(sockets: &mut Sockets) {
     let Sockets { context, table, .. } = sockets;
     let limits = context.limits();
     for entry in table.iter_mut() {
-        let flies = |flow: &super::stream::Flow| flow.received + flow.sent > 0;
-        if !entry.stream().is_some_and(|stream| flies(&stream.flow)) {
+        if entry.stream().is_none_or(|stream| stream.flow.flying == [0; 2]) {
             continue;
         }
         entry.channel.load_head(context);
         let unread = if entry.is_open() { entry.channel.receive.unread() } else { 0 };
         let untaken = entry.pump(context).map_or(0, |pump| pump.untaken());
         let Some(stream) = entry.stream() else { continue };
-        let flow = &mut stream.flow;
-        limits.land(Direction::Receive, flow.received.saturating_sub(unread));
-        limits.land(Direction::Send, flow.sent.saturating_sub(untaken));
-        flow.received = unread.min(flow.received);
-        flow.sent = untaken.min(flow.sent);
+        for (direction, left) in [(Direction::Receive, unread), (Direction::Send, untaken)] {
+            let flying = &mut stream.flow.flying[direction as usize];
+            limits.land(direction, flying.saturating_sub(left));
+            *flying = left.min(*flying);
+        }
     }
 }

@@ -36,9 +36,15 @@ impl Timers {
         }
         self.0.pop_first().map(|(_, handle)| Handle(handle))
     }
+}
 
-    #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
-        self.0.len()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Timers {
+        pub(crate) fn len(&self) -> usize {
+            self.0.len()
+        }
     }
 }

@@ -169,7 +169,7 @@ impl Visit<'_> {
     /// Whatever the GPU's send tail is now belongs to an earlier socket.
     pub(super) fn forget_tail(&mut self) {
         let slot = self.entry.handle.slot() as usize;
-        self.schedule.tails.set(slot, self.entry.channel.send.stale_word());
+        self.schedule.tails.set(slot, self.entry.channel.send.stale);
     }
 
     /// Has the descriptor reported from now on, and tries it at once.
@@ -197,7 +197,13 @@ impl Visit<'_> {
     /// Whether it belongs to a launch that does not run: a kernel may ask for a socket and end
     /// without waiting for it. Connections that wait in an accept ring belong to none.
     pub(super) fn is_left_over(&mut self) -> bool {
-        if self.entry.owner.is_alive(self.context) {
+        let launches = &self.context.shared.launches;
+        let lives = match self.entry.owner {
+            Owner::Host => true,
+            Owner::AnyLaunch => launches.any_runs(),
+            Owner::Launch(launch) => launches.runs(launch),
+        };
+        if lives {
             return false;
         }
         let waits = self.context.shared.waiting().contains(&self.entry.handle.0);

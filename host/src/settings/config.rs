@@ -8,8 +8,8 @@ pub(crate) const MAX_BACKLOG: u32 = 4096;
 /// Times are in nanoseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
-    pub(crate) receive_ring: u32,
-    pub(crate) send_ring: u32,
+    /// Capacity of each of a connection's rings.
+    pub(crate) ring: u32,
     /// Connections that a listener may have and that no kernel has accepted.
     pub(crate) unaccepted: u32,
     /// Slots that are for kernels' own sockets.

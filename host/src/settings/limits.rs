@@ -7,9 +7,10 @@
 //! Why it is so: decision 14 of docs/explanation/decisions.md.
 
 use std::collections::VecDeque;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
+use crate::lock::lock;
 use crate::transport::Direction;
 
 /// A bucket of tokens holds what a net may move in so small a part of a second ...
@@ -30,7 +31,8 @@ const ALLOWANCE: u64 = 1024;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limits {
     pub(crate) sockets: Option<Quota>,
-    pub(crate) in_flight: Option<InFlight>,
+    /// Of bytes in flight, by direction.
+    pub(crate) in_flight: Option<[Quota; 2]>,
     pub(crate) rate: Option<Rate>,
 }
 
@@ -44,7 +46,7 @@ impl Limits {
     /// Time has come to `now_ns`, for a proxy thread of whose sockets one waits for it, or none.
     pub(crate) fn refill(&self, now_ns: u64, thread: usize, waits: bool) {
         if let Some(rate) = &self.rate {
-            let mut bucket = rate.lock();
+            let mut bucket = lock(&rate.0);
             bucket.refill(now_ns);
             bucket.line_up(thread, waits);
         }
@@ -58,24 +60,24 @@ impl Limits {
         direction: Direction,
         want: u64,
         flying: u64,
-    ) -> Grant {
+    ) -> Result<u64, Withheld> {
         let fly = match self.quota(direction) {
             None => want,
             Some(quota) => match quota.acquire_some(want) {
                 0 if flying == 0 => quota.lift(want.min(ALLOWANCE)),
-                0 => return Grant::NotThisOne,
+                0 => return Err(Withheld::NotThisOne),
                 some => some,
             },
         };
-        let granted = self.rate.as_ref().map_or(fly, |rate| rate.lock().acquire(thread, fly));
+        let granted = self.rate.as_ref().map_or(fly, |rate| lock(&rate.0).acquire(thread, fly));
         self.land(direction, fly - granted);
-        if granted == 0 { Grant::Nobody } else { Grant::Bytes(granted) }
+        if granted == 0 { Err(Withheld::Nobody) } else { Ok(granted) }
     }
 
     /// So many bytes that were granted have not moved.
     pub(crate) fn release(&self, direction: Direction, unused: u64) {
         if let Some(rate) = &self.rate {
-            rate.lock().release(unused);
+            lock(&rate.0).release(unused);
         }
         self.land(direction, unused);
     }
@@ -88,10 +90,7 @@ impl Limits {
     }
 
     fn quota(&self, direction: Direction) -> Option<&Quota> {
-        self.in_flight.as_ref().map(|quotas| match direction {
-            Direction::Receive => &quotas.receive,
-            Direction::Send => &quotas.send,
-        })
+        self.in_flight.as_ref().map(|quotas| &quotas[direction as usize])
     }
 
     /// One more socket of a kernel; whether it may have it.
@@ -107,28 +106,13 @@ impl Limits {
     }
 }
 
-/// What the limits leave a socket.
+/// Why the limits leave a socket no byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Grant {
-    /// So many bytes, at least one.
-    Bytes(u64),
-    /// None: those that are in flight must land first.
+pub(crate) enum Withheld {
+    /// Its bytes that are in flight must land first.
     NotThisOne,
-    /// None, and none to those behind it: time must pass first.
+    /// Nor any socket that queued up later: time must pass first.
     Nobody,
-}
-
-/// Bytes in flight, by direction.
-#[derive(Clone, Debug)]
-pub(crate) struct InFlight {
-    receive: Quota,
-    send: Quota,
-}
-
-impl InFlight {
-    pub(crate) fn new(bytes: u64) -> Self {
-        Self { receive: Quota::new(bytes), send: Quota::new(bytes) }
-    }
 }
 
 /// A number that may be used up and is given back.
@@ -173,11 +157,6 @@ impl Quota {
         let given = |used: u64| Some(used.saturating_sub(number));
         let _ = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, given);
     }
-
-    #[cfg(test)]
-    pub(crate) fn used(&self) -> u64 {
-        self.used.load(Ordering::Relaxed)
-    }
 }
 
 impl Clone for Quota {
@@ -194,15 +173,11 @@ impl Rate {
     pub(crate) fn new(bytes_per_second: u64) -> Self {
         Self(Mutex::new(Bucket::new(bytes_per_second)))
     }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Bucket> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Clone for Rate {
     fn clone(&self) -> Self {
-        Self::new(self.lock().rate)
+        Self::new(lock(&self.0).rate)
     }
 }
 
@@ -273,6 +248,12 @@ impl Bucket {
 mod tests {
     use super::*;
 
+    impl Quota {
+        pub(crate) fn used(&self) -> u64 {
+            self.used.load(Ordering::Relaxed)
+        }
+    }
+
     const MS: u64 = 1_000_000;
 
     #[test]
@@ -314,14 +295,12 @@ mod tests {
     fn what_is_granted_keeps_both_limits() {
         let limits = Limits {
             sockets: Some(Quota::new(2)),
-            in_flight: Some(InFlight::new(1000)),
+            in_flight: Some([(); 2].map(|()| Quota::new(1000))),
             rate: Some(Rate::new(20_480)),
         };
-        let take = |limits: &Limits, want| match limits.acquire(0, Direction::Send, want, 1) {
-            Grant::Bytes(bytes) => bytes,
-            Grant::NotThisOne | Grant::Nobody => 0,
-        };
-        let flying = || limits.in_flight.as_ref().map(|quotas| quotas.send.used());
+        let take = |limits: &Limits, want| limits.acquire(0, Direction::Send, want, 1).unwrap_or(0);
+        let flying =
+            || limits.in_flight.as_ref().map(|quotas| quotas[Direction::Send as usize].used());
         assert!(limits.slow() && !Limits::default().slow());
         // The rate's share is 256 of 1024 bytes.
         assert_eq!(take(&limits, 900), 256);
@@ -344,29 +323,30 @@ mod tests {
 
     #[test]
     fn limits_of_nothing_and_of_everything() {
-        let nothing = Limits { in_flight: Some(InFlight::new(0)), ..Limits::default() };
-        assert_eq!(nothing.acquire(0, Direction::Receive, 100, 1), Grant::NotThisOne);
+        let nothing =
+            Limits { in_flight: Some([(); 2].map(|()| Quota::new(0))), ..Limits::default() };
+        assert_eq!(nothing.acquire(0, Direction::Receive, 100, 1), Err(Withheld::NotThisOne));
         let little = nothing.acquire(0, Direction::Receive, 5000, 0);
-        assert_eq!(little, Grant::Bytes(ALLOWANCE), "nobody is starved");
+        assert_eq!(little, Ok(ALLOWANCE), "nobody is starved");
         let everything = Limits {
             rate: Some(Rate::new(u64::MAX)),
-            in_flight: Some(InFlight::new(u64::MAX)),
+            in_flight: Some([(); 2].map(|()| Quota::new(u64::MAX))),
             ..Limits::default()
         };
         everything.refill(u64::MAX, 0, false);
-        assert_eq!(everything.acquire(0, Direction::Send, 1 << 30, 0), Grant::Bytes(1 << 30));
+        assert_eq!(everything.acquire(0, Direction::Send, 1 << 30, 0), Ok(1 << 30));
         let stopped = Limits { rate: Some(Rate::new(0)), ..Limits::default() };
         stopped.refill(u64::MAX, 0, false);
-        while stopped.acquire(0, Direction::Send, 256, 0) != Grant::Nobody {}
+        while stopped.acquire(0, Direction::Send, 256, 0) != Err(Withheld::Nobody) {}
         stopped.refill(u64::MAX, 0, true);
-        assert_eq!(stopped.acquire(0, Direction::Send, 1024, 0), Grant::Nobody);
+        assert_eq!(stopped.acquire(0, Direction::Send, 1024, 0), Err(Withheld::Nobody));
     }
 
     /// Threads that each want so many bytes whenever they ask, every 10 us; for a second, after the
     /// first burst is gone. Bytes granted to each, and the longest time each went without.
     fn compete(wants: &[u64], hangs: Option<usize>) -> Vec<(u64, u64)> {
         let limits = Limits { rate: Some(Rate::new(1_000_000)), ..Limits::default() };
-        while limits.acquire(0, Direction::Send, 1, 0) != Grant::Nobody {}
+        while limits.acquire(0, Direction::Send, 1, 0) != Err(Withheld::Nobody) {}
         let mut waits = vec![false; wants.len()];
         let mut seen = vec![(0, 0, 0); wants.len()];
         for now in (0..1000 * MS).step_by(10_000) {
@@ -377,8 +357,8 @@ mod tests {
                 limits.refill(now, thread, waits[thread]);
                 let (moved, last, longest) = &mut seen[thread];
                 let grant = limits.acquire(thread, Direction::Send, *want, 0);
-                waits[thread] = grant == Grant::Nobody;
-                if let Grant::Bytes(bytes) = grant {
+                waits[thread] = grant == Err(Withheld::Nobody);
+                if let Ok(bytes) = grant {
                     *moved += bytes;
                     *last = now;
                 }

@@ -14,7 +14,7 @@ use std::str::FromStr;
 
 use gpunet_device::SocketAddr;
 
-use super::limits::{InFlight, Limits, Quota, Rate};
+use super::limits::{Limits, Quota, Rate};
 
 /// What the kernels of a net may connect to and bind, and how much they may have and move.
 ///
@@ -112,7 +112,7 @@ impl Policy {
     /// that.
     #[must_use]
     pub fn max_in_flight(mut self, bytes: u64) -> Self {
-        self.limits.in_flight = Some(InFlight::new(bytes));
+        self.limits.in_flight = Some([(); 2].map(|()| Quota::new(bytes)));
         self
     }
 
@@ -225,15 +225,10 @@ pub struct Rule(Set);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Set {
-    /// None: both families.
-    Ip {
-        network: Option<(IpAddr, u32)>,
-        ports: RangeInclusive<u16>,
-    },
-    Path {
-        path: PathBuf,
-        below: bool,
-    },
+    /// Addresses of a network, or where there is none all of both families.
+    Ip { network: Option<(IpAddr, u32)>, ports: RangeInclusive<u16> },
+    /// A path, or all those below it.
+    Path { path: PathBuf, below: bool },
 }
 
 impl Rule {

@@ -26,7 +26,7 @@ use crate::gpu::emulated::stage::{Stage, SteppedGpu};
 use crate::memory::{ControlMemory, HostControl, Memory};
 use crate::pool::Pool;
 use crate::proxy::control::Control;
-use crate::proxy::draining::Drain;
+use crate::proxy::drain::Drain;
 use crate::proxy::rounds::{Next, Rounds};
 use crate::proxy::running::RunningLaunches;
 use crate::proxy::shard::Shard;
@@ -307,8 +307,7 @@ impl Scene {
         let in_charge = InCharge::new(model.clone());
 
         let config = Config {
-            receive_ring: RING,
-            send_ring: RING,
+            ring: RING,
             unaccepted: 16,
             reserved: 0,
             timeout_ns: TIMEOUT_NS,

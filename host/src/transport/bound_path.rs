@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, lstat, open};
+use rustix::fs::{FlockOperation, Mode, OFlags, Stat, flock, fstat, lstat, open};
 use rustix::io::Errno;
 
 /// Attempts to lock a folder, and the time between two of them: others hold it for some microseconds.
@@ -41,23 +41,16 @@ impl BoundPath {
     pub(super) fn keep(mut self) {
         self.file = None;
     }
-
-    /// Whether the path still leads to the file.
-    fn is_there(&self) -> bool {
-        let file = self.file.as_ref().and_then(|file| fstat(file).ok());
-        let there = lstat(&self.path).ok();
-        file.zip(there)
-            .is_some_and(|(file, there)| (file.st_dev, file.st_ino) == (there.st_dev, there.st_ino))
-    }
 }
 
 impl Drop for BoundPath {
     fn drop(&mut self) {
-        if self.file.is_none() {
-            return;
-        }
+        let Some(file) = &self.file else { return };
         let _lock = lock_folder(&self.path);
-        if self.is_there() {
+        let number = |stat: Stat| (stat.st_dev, stat.st_ino);
+        let there =
+            lstat(&self.path).is_ok_and(|there| fstat(file).map(number) == Ok(number(there)));
+        if there {
             // A process that cannot remove it can do nothing better than leave it.
             let _ = std::fs::remove_file(&self.path);
         }

@@ -7,27 +7,22 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-#[cfg(test)]
-use std::time::Duration;
 
 use gpunet_device::SocketAddr;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::option::SocketOption;
 
-use super::candidate::Candidate;
 use super::provider::Provider;
 use super::timeout::Timeout;
 use super::unconnected::Unconnected;
-use super::{Carrier, Connector, RingRegion, Rings, Socket, SystemSocket, Transport};
+use super::{Candidate, Carrier, Connector, RingRegion, Rings, Socket, SystemSocket, Transport};
 
 /// What is being tried.
 enum Attempt {
     /// The system's socket, which is the unconnected one's.
     System,
-    Other {
-        connector: Box<dyn Connector>,
-        provider: Arc<dyn Provider>,
-    },
+    /// Another transport.
+    Other { connector: Box<dyn Connector>, provider: Arc<dyn Provider> },
     /// Nothing: the next candidate needs other rings.
     Anew,
 }
@@ -63,36 +58,20 @@ impl Connecting {
         peer: &SocketAddr,
         candidates: VecDeque<Candidate>,
     ) -> Result<Self, (Errno, Box<Unconnected>)> {
-        let (attempt, region) = (Attempt::System, RingRegion::Host);
-        let (peer, timeout, descriptor_changed, was_full) = (*peer, None, false, false);
         let mut this = Self {
             socket,
-            peer,
+            peer: *peer,
             candidates,
-            attempt,
-            region,
-            timeout,
-            descriptor_changed,
-            was_full,
+            attempt: Attempt::System,
+            region: RingRegion::Host,
+            timeout: None,
+            descriptor_changed: false,
+            was_full: false,
         };
         match this.prepare_next() {
             Ok(()) => Ok(this),
             Err(errno) => Err((errno, Box::new(this.socket))),
         }
-    }
-
-    /// One whose system socket has begun to connect.
-    #[cfg(test)]
-    pub(super) fn begun(socket: Unconnected, peer: &SocketAddr) -> Self {
-        let (candidates, attempt, region) = (VecDeque::new(), Attempt::System, RingRegion::Host);
-        let (peer, timeout, descriptor_changed, was_full) = (*peer, None, false, false);
-        Self { socket, peer, candidates, attempt, region, timeout, descriptor_changed, was_full }
-    }
-
-    #[cfg(test)]
-    pub(super) fn has_waited(&mut self, time: Duration) {
-        let Attempt::Other { connector, .. } = &mut self.attempt else { panic!("it tries p2p") };
-        connector.has_waited(time);
     }
 
     fn prepare_next(&mut self) -> Result<(), Errno> {
@@ -249,33 +228,71 @@ impl Connecting {
             _ => self.socket.system.as_ref(),
         }
     }
+}
 
-    pub(super) fn transport(&self) -> Transport {
+impl Socket for Connecting {
+    fn transport(&self) -> Transport {
         self.now().transport()
     }
 
-    pub(super) fn set_option(&mut self, option: SocketOption, value: u64) -> Result<(), Errno> {
+    fn set_option(&mut self, option: SocketOption, value: u64) -> Result<(), Errno> {
+        if matches!(option, SocketOption::Transport | SocketOption::Placement) {
+            return Err(Errno::EISCONN);
+        }
         match &mut self.attempt {
             Attempt::Other { connector, .. } => connector.set_option(option, value),
             _ => self.socket.system.set_option(option, value),
         }
     }
 
-    pub(super) fn option(&self, option: SocketOption) -> Result<u64, Errno> {
+    fn option(&self, option: SocketOption) -> Result<u64, Errno> {
         match option {
             SocketOption::Transport => Ok(self.socket.choice as u64),
             _ => self.now().option(option),
         }
     }
 
-    pub(super) fn local_addr(&self) -> Result<SocketAddr, Errno> {
+    fn local_addr(&self) -> Result<SocketAddr, Errno> {
         self.now().local_addr()
     }
 
-    pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         match &self.timeout {
             Some(timeout) => Some(timeout.as_fd()),
             None => self.now().descriptor(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    impl Connecting {
+        /// One whose system socket has begun to connect.
+        pub(crate) fn begun(socket: Unconnected, peer: &SocketAddr) -> Self {
+            let (candidates, attempt, region) =
+                (VecDeque::new(), Attempt::System, RingRegion::Host);
+            let (peer, timeout, descriptor_changed, was_full) = (*peer, None, false, false);
+            Self {
+                socket,
+                peer,
+                candidates,
+                attempt,
+                region,
+                timeout,
+                descriptor_changed,
+                was_full,
+            }
+        }
+
+        pub(crate) fn has_waited(&mut self, time: Duration) {
+            let Attempt::Other { connector, .. } = &mut self.attempt else {
+                panic!("it tries p2p")
+            };
+            connector.has_waited(time);
         }
     }
 }

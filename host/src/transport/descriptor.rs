@@ -17,6 +17,7 @@ use gpunet_device::{Domain, SocketAddr};
 use socket2::{SockAddr, TcpKeepalive};
 
 use super::bound_path::BoundPath;
+use super::errno::errno;
 use super::{
     Acceptor, Carrier, Connector, Direction, Socket, Stream, SystemSocket, SystemStream,
     Transferred, Transport,
@@ -34,27 +35,30 @@ pub(super) struct Descriptor {
 }
 
 /// A new non-blocking stream socket.
-pub(super) fn open(domain: socket2::Domain) -> Result<socket2::Socket, Errno> {
+pub(super) fn make(domain: Domain) -> Result<Box<dyn SystemSocket>, Errno> {
+    let family = match domain {
+        Domain::V4 => socket2::Domain::IPV4,
+        Domain::V6 => socket2::Domain::IPV6,
+        Domain::Unix => socket2::Domain::UNIX,
+    };
     let kind = socket2::Type::STREAM.nonblocking().cloexec();
-    socket2::Socket::new_raw(domain, kind, None).map_err(|error| errno(&error))
-}
-
-/// What every TCP stream gets, made here or accepted.
-pub(super) fn prepare_tcp(socket: &socket2::Socket) -> Result<(), Errno> {
-    socket.set_tcp_nodelay(true).map_err(|error| errno(&error))
-}
-
-/// The error number in an I/O error.
-pub(super) fn errno(error: &io::Error) -> Errno {
-    match error.raw_os_error() {
-        Some(number) => Errno(number),
-        None if error.kind() == io::ErrorKind::InvalidInput => Errno::EINVAL,
-        None => Errno::EIO,
+    let socket = check(socket2::Socket::new_raw(family, kind, None))?;
+    if domain != Domain::Unix {
+        prepare_tcp(&socket)?;
+        // As the standard library does for listeners: a server can be started again at once.
+        check(socket.set_reuse_address(true))?;
     }
+    Ok(Box::new(Descriptor::new(socket, domain)))
+}
+
+/// What every TCP stream gets, made here or accepted. Nagle's algorithm is off unless a kernel asks for it:
+/// a GPU waits for answers, not for packets to fill.
+fn prepare_tcp(socket: &socket2::Socket) -> Result<(), Errno> {
+    check(socket.set_tcp_nodelay(true))
 }
 
 fn check<T>(result: io::Result<T>) -> Result<T, Errno> {
-    result.map_err(|error| errno(&error))
+    result.map_err(errno)
 }
 
 /// A socket that a program made; and whether it listens.
@@ -99,10 +103,6 @@ impl Descriptor {
         check(SockAddr::unix(path))
     }
 
-    fn is_tcp(&self) -> Result<(), Errno> {
-        if self.domain == Domain::Unix { Err(Errno::EOPNOTSUPP) } else { Ok(()) }
-    }
-
     /// One system call on the pieces of a slice; the plain one for one piece.
     fn transfer(&self, slice: &RingSlice, direction: Direction) -> Result<usize, Errno> {
         let fd = self.socket.as_raw_fd();
@@ -129,11 +129,21 @@ impl Descriptor {
             if let Ok(bytes) = usize::try_from(transferred) {
                 return Ok(bytes);
             }
-            match errno(&io::Error::last_os_error()) {
+            match errno(io::Error::last_os_error()) {
                 Errno::EINTR => {}
                 other => return Err(other),
             }
         }
+    }
+}
+
+/// What an attempt to receive came to.
+fn received(result: Result<usize, Errno>) -> Result<Transferred, Errno> {
+    match result {
+        Ok(0) => Ok(Transferred::End),
+        Ok(bytes) => Ok(Transferred::Bytes(bytes)),
+        Err(Errno::EAGAIN | Errno::EINTR) => Ok(Transferred::Later),
+        Err(error) => Err(error),
     }
 }
 
@@ -168,26 +178,22 @@ impl Socket for Descriptor {
             SocketOption::SystemSendBuffer => socket.set_send_buffer_size(bytes()?),
             SocketOption::SystemReceiveBuffer => socket.set_recv_buffer_size(bytes()?),
             SocketOption::V6Only => socket.set_only_v6(on()?),
-            _ => {
-                self.is_tcp()?;
-                match option {
-                    SocketOption::NoDelay => socket.set_tcp_nodelay(on()?),
-                    SocketOption::QuickAck => socket.set_tcp_quickack(on()?),
-                    SocketOption::KeepAliveIdle => {
-                        socket.set_tcp_keepalive(&keepalive.with_time(seconds()))
-                    }
-                    SocketOption::KeepAliveInterval => {
-                        socket.set_tcp_keepalive(&keepalive.with_interval(seconds()))
-                    }
-                    SocketOption::KeepAliveCount => {
-                        socket.set_tcp_keepalive(&keepalive.with_retries(number()?))
-                    }
-                    SocketOption::UserTimeout => {
-                        socket.set_tcp_user_timeout(Some(Duration::from_millis(value)))
-                    }
-                    _ => return Err(Errno::ENOPROTOOPT),
-                }
+            _ if self.domain == Domain::Unix => return Err(Errno::EOPNOTSUPP),
+            SocketOption::NoDelay => socket.set_tcp_nodelay(on()?),
+            SocketOption::QuickAck => socket.set_tcp_quickack(on()?),
+            SocketOption::KeepAliveIdle => {
+                socket.set_tcp_keepalive(&keepalive.with_time(seconds()))
             }
+            SocketOption::KeepAliveInterval => {
+                socket.set_tcp_keepalive(&keepalive.with_interval(seconds()))
+            }
+            SocketOption::KeepAliveCount => {
+                socket.set_tcp_keepalive(&keepalive.with_retries(number()?))
+            }
+            SocketOption::UserTimeout => {
+                socket.set_tcp_user_timeout(Some(Duration::from_millis(value)))
+            }
+            _ => return Err(Errno::ENOPROTOOPT),
         };
         check(done)
     }
@@ -201,24 +207,18 @@ impl Socket for Descriptor {
             SocketOption::SystemSendBuffer => socket.send_buffer_size().map(|n| n as u64),
             SocketOption::SystemReceiveBuffer => socket.recv_buffer_size().map(|n| n as u64),
             SocketOption::V6Only => socket.only_v6().map(u64::from),
-            _ => {
-                self.is_tcp()?;
-                match option {
-                    SocketOption::NoDelay => socket.tcp_nodelay().map(u64::from),
-                    SocketOption::QuickAck => socket.tcp_quickack().map(u64::from),
-                    SocketOption::KeepAliveIdle => {
-                        socket.tcp_keepalive_time().map(|time| time.as_secs())
-                    }
-                    SocketOption::KeepAliveInterval => {
-                        socket.tcp_keepalive_interval().map(|time| time.as_secs())
-                    }
-                    SocketOption::KeepAliveCount => socket.tcp_keepalive_retries().map(u64::from),
-                    SocketOption::UserTimeout => socket
-                        .tcp_user_timeout()
-                        .map(|time| time.map_or(0, |time| time.as_millis() as u64)),
-                    _ => return Err(Errno::ENOPROTOOPT),
-                }
+            _ if self.domain == Domain::Unix => return Err(Errno::EOPNOTSUPP),
+            SocketOption::NoDelay => socket.tcp_nodelay().map(u64::from),
+            SocketOption::QuickAck => socket.tcp_quickack().map(u64::from),
+            SocketOption::KeepAliveIdle => socket.tcp_keepalive_time().map(|time| time.as_secs()),
+            SocketOption::KeepAliveInterval => {
+                socket.tcp_keepalive_interval().map(|time| time.as_secs())
             }
+            SocketOption::KeepAliveCount => socket.tcp_keepalive_retries().map(u64::from),
+            SocketOption::UserTimeout => {
+                socket.tcp_user_timeout().map(|time| time.map_or(0, |time| time.as_millis() as u64))
+            }
+            _ => return Err(Errno::ENOPROTOOPT),
         };
         check(done)
     }
@@ -257,7 +257,7 @@ impl Connector for Descriptor {
     fn finish_connect(&mut self) -> Result<bool, Errno> {
         if let Some(error) = check(self.socket.take_error())? {
             self.failed = true;
-            return Err(errno(&error));
+            return Err(errno(error));
         }
         match check(self.socket.peer_addr()) {
             Ok(_) => Ok(true),
@@ -319,12 +319,7 @@ impl Stream for Descriptor {
 
     fn discard(&mut self) -> Result<Transferred, Errno> {
         let mut bin = [MaybeUninit::uninit(); 16 << 10];
-        match check(self.socket.recv(&mut bin)) {
-            Ok(0) => Ok(Transferred::End),
-            Ok(bytes) => Ok(Transferred::Bytes(bytes)),
-            Err(Errno::EAGAIN | Errno::EINTR) => Ok(Transferred::Later),
-            Err(error) => Err(error),
-        }
+        received(check(self.socket.recv(&mut bin)))
     }
 
     fn cut_off(&mut self) {
@@ -343,12 +338,7 @@ impl Stream for Descriptor {
 
 impl SystemStream for Descriptor {
     fn receive(&mut self, slice: &RingSlice) -> Result<Transferred, Errno> {
-        match self.transfer(slice, Direction::Receive) {
-            Ok(0) => Ok(Transferred::End),
-            Ok(bytes) => Ok(Transferred::Bytes(bytes)),
-            Err(Errno::EAGAIN) => Ok(Transferred::Later),
-            Err(error) => Err(error),
-        }
+        received(self.transfer(slice, Direction::Receive))
     }
 
     fn send(&mut self, slice: &RingSlice) -> Result<Transferred, Errno> {
@@ -361,12 +351,7 @@ impl SystemStream for Descriptor {
 
     fn peek(&mut self) -> Result<Transferred, Errno> {
         let mut one = [MaybeUninit::uninit(); 1];
-        match check(self.socket.peek(&mut one)) {
-            Ok(0) => Ok(Transferred::End),
-            Ok(bytes) => Ok(Transferred::Bytes(bytes)),
-            Err(Errno::EAGAIN | Errno::EINTR) => Ok(Transferred::Later),
-            Err(error) => Err(error),
-        }
+        received(check(self.socket.peek(&mut one)))
     }
 
     fn untaken(&self) -> u64 {

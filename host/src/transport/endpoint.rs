@@ -7,7 +7,6 @@ use gpunet_device::SocketAddr;
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::option::SocketOption;
 
-use super::candidate::candidates;
 use super::connecting::{Connected, Connecting};
 use super::listener::Listener;
 use super::unconnected::Unconnected;
@@ -27,6 +26,37 @@ enum State {
     },
     /// Between two of them, and of one that failed in between.
     Changing,
+}
+
+impl State {
+    /// Turns it into another, or into itself where that fails.
+    fn change<T>(&mut self, change: impl FnOnce(Self) -> (Self, T)) -> T {
+        let (state, result) = change(std::mem::replace(self, Self::Changing));
+        *self = state;
+        result
+    }
+
+    /// What it is now.
+    fn socket(&self) -> Result<&dyn Socket, Errno> {
+        match self {
+            Self::Unconnected(socket) => Ok(socket.as_ref()),
+            Self::Connecting(connecting) => Ok(connecting.as_ref()),
+            Self::Listener(listener) => Ok(listener.as_ref()),
+            Self::Stream { carrier, .. } => Ok(&**carrier),
+            Self::Changing => Err(Errno::EINVAL),
+        }
+    }
+
+    /// The same, to be changed.
+    fn socket_mut(&mut self) -> Result<&mut dyn Socket, Errno> {
+        match self {
+            Self::Unconnected(socket) => Ok(socket.as_mut()),
+            Self::Connecting(connecting) => Ok(connecting.as_mut()),
+            Self::Listener(listener) => Ok(listener.as_mut()),
+            Self::Stream { carrier, .. } => Ok(&mut **carrier),
+            Self::Changing => Err(Errno::EINVAL),
+        }
+    }
 }
 
 /// See the module.
@@ -62,19 +92,11 @@ impl From<Box<dyn Acceptor>> for Endpoint {
 }
 
 impl Endpoint {
-    /// Turns the state into another, or into itself where that fails.
-    fn change<T>(&mut self, change: impl FnOnce(State) -> (State, T)) -> T {
-        let (state, result) = change(std::mem::replace(&mut self.state, State::Changing));
-        self.state = state;
-        result
-    }
-
     /// By which transports it travels, or peers may come.
     pub(crate) fn transports(&self) -> TransportNames {
         match &self.state {
             State::Listener(listener) => listener.transports(),
-            State::Changing => TransportNames::default(),
-            _ => self.transport().into(),
+            _ => self.state.socket().into_iter().map(|socket| socket.transport()).collect(),
         }
     }
 
@@ -88,7 +110,7 @@ impl Endpoint {
 
     /// Turns it into a listener.
     pub(crate) fn listen(&mut self, backlog: u32) -> Result<(), Errno> {
-        self.change(|state| match state {
+        self.state.change(|state| match state {
             State::Unconnected(socket) => match socket.listen(backlog) {
                 Ok(listener) => (State::Listener(Box::new(listener)), Ok(())),
                 Err((errno, socket)) => (State::Unconnected(socket), Err(errno)),
@@ -110,7 +132,7 @@ impl Endpoint {
                 _ => Err(Errno::EINVAL),
             };
         };
-        self.change(|state| {
+        self.state.change(|state| {
             let (mut socket, rest) = match state {
                 State::Unconnected(socket) => (*socket, None),
                 State::Connecting(connecting) => {
@@ -122,7 +144,7 @@ impl Endpoint {
                 other => return (other, Err(Errno::EISCONN)),
             };
             socket.sizes = sizes;
-            let rest = rest.unwrap_or_else(|| candidates(&socket.available, socket.choice, peer));
+            let rest = rest.unwrap_or_else(|| socket.available.candidates(socket.choice, peer));
             match Connecting::new(socket, peer, rest) {
                 Ok(connecting) => {
                     let region = connecting.region();
@@ -173,7 +195,7 @@ impl Endpoint {
             return step;
         }
         let mut descriptor_changed = self.descriptor_changed();
-        let concluded = self.change(|state| match (state, step) {
+        let concluded = self.state.change(|state| match (state, step) {
             (State::Connecting(connecting), Ok(_)) => match connecting.into_stream() {
                 Ok(Connected { carrier, port, descriptor_changed: changed }) => {
                     descriptor_changed |= changed;
@@ -247,73 +269,53 @@ impl Endpoint {
 
 impl Socket for Endpoint {
     fn transport(&self) -> Transport {
-        match &self.state {
-            State::Unconnected(socket) => socket.transport(),
-            State::Connecting(connecting) => connecting.transport(),
-            State::Stream { carrier, .. } => carrier.transport(),
-            State::Listener(_) | State::Changing => Transport::Tcp,
-        }
+        self.state.socket().map_or(Transport::Tcp, |socket| socket.transport())
     }
 
     fn set_option(&mut self, option: SocketOption, value: u64) -> Result<(), Errno> {
         let fixed = matches!(option, SocketOption::Transport | SocketOption::Placement);
-        match &mut self.state {
-            State::Unconnected(socket) => socket.set_option(option, value),
-            State::Connecting(_) | State::Stream { .. } if fixed => Err(Errno::EISCONN),
-            State::Connecting(connecting) => connecting.set_option(option, value),
-            State::Listener(listener) => listener.set_option(option, value),
-            State::Stream { carrier, .. } => carrier.set_option(option, value),
-            State::Changing => Err(Errno::EINVAL),
+        if fixed && self.carrier().is_some() {
+            return Err(Errno::EISCONN);
         }
+        self.state.socket_mut()?.set_option(option, value)
     }
 
     fn option(&self, option: SocketOption) -> Result<u64, Errno> {
-        match &self.state {
-            State::Unconnected(socket) => socket.option(option),
-            State::Connecting(connecting) => connecting.option(option),
-            State::Listener(listener) => listener.option(option),
-            State::Stream { carrier, .. } if option == SocketOption::Transport => {
+        match self.carrier() {
+            Some(carrier) if option == SocketOption::Transport => {
                 Ok(carrier.transport().choice() as u64)
             }
-            State::Stream { carrier, .. } => carrier.option(option),
-            State::Changing => Err(Errno::EINVAL),
+            _ => self.state.socket()?.option(option),
         }
     }
 
     fn local_addr(&self) -> Result<SocketAddr, Errno> {
-        match &self.state {
-            State::Unconnected(socket) => socket.system.local_addr(),
-            State::Connecting(connecting) => connecting.local_addr(),
-            State::Listener(listener) => listener.local_addr(),
-            State::Stream { carrier, .. } => carrier.local_addr(),
-            State::Changing => Err(Errno::EINVAL),
-        }
+        self.state.socket()?.local_addr()
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        match &self.state {
-            State::Unconnected(socket) => socket.system.descriptor(),
-            State::Connecting(connecting) => connecting.descriptor(),
-            State::Listener(listener) => listener.descriptor(),
-            State::Stream { carrier, .. } => carrier.descriptor(),
-            State::Changing => None,
-        }
+        self.state.socket().ok()?.descriptor()
     }
 }
 
 #[cfg(test)]
-impl Endpoint {
-    /// A socket of a test's own that has begun to connect.
-    pub(crate) fn connecting(system: Box<dyn SystemSocket>) -> Self {
-        let available = std::sync::Arc::clone(&super::Transports::default().available);
-        let (choice, domain) = (TransportChoice::Tcp, gpunet_device::Domain::V4);
-        let socket = Unconnected::with_system(available, choice, domain, system);
-        State::Connecting(Box::new(Connecting::begun(socket, &SocketAddr::NONE))).into()
-    }
+mod tests {
+    use super::super::Transports;
+    use super::*;
 
-    /// As if it had waited so long for room in a p2p listener's queue.
-    pub(super) fn has_waited(&mut self, time: std::time::Duration) {
-        let State::Connecting(connecting) = &mut self.state else { panic!("it connects") };
-        connecting.has_waited(time);
+    impl Endpoint {
+        /// A socket of a test's own that has begun to connect.
+        pub(crate) fn connecting(system: Box<dyn SystemSocket>) -> Self {
+            let available = std::sync::Arc::clone(&Transports::default().available);
+            let (choice, domain) = (TransportChoice::Tcp, gpunet_device::Domain::V4);
+            let socket = Unconnected::with_system(available, choice, domain, system);
+            State::Connecting(Box::new(Connecting::begun(socket, &SocketAddr::NONE))).into()
+        }
+
+        /// As if it had waited so long for room in a p2p listener's queue.
+        pub(crate) fn has_waited(&mut self, time: std::time::Duration) {
+            let State::Connecting(connecting) = &mut self.state else { panic!("it connects") };
+            connecting.has_waited(time);
+        }
     }
 }

@@ -1,29 +1,36 @@
-//! What transports use of Linux: its sockets, epoll, timerfd, and UNIX sockets for the control channels of
-//! p2p streams.
+//! What transports use of Linux: its sockets, epoll, timerfd, and UNIX sockets of sequenced packets, with a
+//! descriptor beside a packet, for the control channels of p2p streams.
 
-use std::os::fd::{BorrowedFd, OwnedFd};
+#![allow(unsafe_code, reason = "peer credentials")]
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use gpunet_device::Domain;
 use gpunet_device::abi::errno::Errno;
 use rustix::event::epoll;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
 
+use super::descriptor;
 use super::errno::errno;
 use super::p2p::registry::FolderRegistry;
-use super::seqpacket;
 use super::socket::SystemSocket;
 use super::system::{Packet, Registry, System};
-use super::{tcp, unix};
+
+/// Room for one descriptor beside a packet.
+const CONTROL_BYTES: usize = rustix::cmsg_space!(ScmRights(1));
 
 /// See the module.
 pub(crate) struct Linux;
 
 impl System for Linux {
     fn socket(&self, domain: Domain) -> Result<Box<dyn SystemSocket>, Errno> {
-        match domain {
-            Domain::Unix => unix::make(),
-            _ => tcp::make(domain),
-        }
+        descriptor::make(domain)
     }
 
     fn ready_set(&self) -> Result<OwnedFd, Errno> {
@@ -77,7 +84,11 @@ impl System for Linux {
     }
 
     fn peer_pid(&self, channel: BorrowedFd<'_>) -> Result<i32, Errno> {
-        seqpacket::peer_pid(channel)
+        let credentials = credentials(channel)?;
+        if credentials.uid != rustix::process::geteuid().as_raw() || credentials.pid <= 0 {
+            return Err(Errno::EACCES);
+        }
+        Ok(credentials.pid)
     }
 
     fn send(
@@ -86,10 +97,48 @@ impl System for Linux {
         bytes: &[u8],
         with: Option<BorrowedFd<'_>>,
     ) -> Result<(), Errno> {
-        seqpacket::send(channel, bytes, with)
+        let mut room = [MaybeUninit::uninit(); CONTROL_BYTES];
+        let mut control = SendAncillaryBuffer::new(&mut room);
+        if with.is_some() {
+            control.push(SendAncillaryMessage::ScmRights(with.as_slice()));
+        }
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        // A packet goes as a whole or not at all.
+        sendmsg(channel, &[IoSlice::new(bytes)], &mut control, flags).map_err(errno).map(drop)
     }
 
     fn receive(&self, channel: BorrowedFd<'_>, into: &mut [u8]) -> Result<Packet, Errno> {
-        seqpacket::receive(channel, into)
+        let mut room = [MaybeUninit::uninit(); CONTROL_BYTES];
+        let mut control = RecvAncillaryBuffer::new(&mut room);
+        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+        let received =
+            recvmsg(channel, &mut [IoSliceMut::new(into)], &mut control, flags).map_err(errno)?;
+        let rights = |message| match message {
+            RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+            _ => None,
+        };
+        let mut descriptors = control.drain().filter_map(rights).flatten();
+        let descriptor = descriptors.next();
+        // The padding has room for more than one. Those that are left are closed.
+        let cut = received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC)
+            || descriptors.next().is_some();
+        Ok(Packet { length: received.bytes, cut, descriptor })
+    }
+}
+
+/// By the C library: the number may be 0, which a `rustix::process::Pid` cannot be.
+fn credentials(socket: BorrowedFd<'_>) -> Result<libc::ucred, Errno> {
+    let mut credentials = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    let to = (&raw mut credentials).cast();
+    let socket = socket.as_raw_fd();
+    // SAFETY: the system writes at most `length` bytes, which are the credentials.
+    let asked = unsafe {
+        libc::getsockopt(socket, libc::SOL_SOCKET, libc::SO_PEERCRED, to, &raw mut length)
+    };
+    if asked == 0 && length as usize == size_of::<libc::ucred>() {
+        Ok(credentials)
+    } else {
+        Err(errno(io::Error::last_os_error()))
     }
 }

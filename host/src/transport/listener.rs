@@ -34,21 +34,15 @@ impl Listener {
         port: Option<Box<dyn SystemSocket>>,
         choice: TransportChoice,
     ) -> Self {
-        let mut this = Self { acceptors, set, port, choice, failed: None };
-        this.watch_acceptors();
-        this
-    }
-
-    /// P2P acceptors have added themselves.
-    fn watch_acceptors(&mut self) {
-        let Some(set) = &self.set else { return };
-        for (key, acceptor) in self.acceptors.iter().enumerate() {
-            let Some(descriptor) = acceptor.descriptor() else { continue };
+        // P2P acceptors have added themselves.
+        for (key, acceptor) in acceptors.iter().enumerate() {
+            let (Some(set), Some(descriptor)) = (&set, acceptor.descriptor()) else { continue };
             if let Err(errno) = set.add(descriptor, key as u64) {
                 let transport = acceptor.transport();
                 tracing::warn!(%errno, %transport, "a listener is not notified of peers there");
             }
         }
+        Self { acceptors, set, port, choice, failed: None }
     }
 
     /// Whose address and options are the listener's.
@@ -113,8 +107,15 @@ impl Listener {
     pub(super) fn transports(&self) -> TransportNames {
         self.acceptors.iter().map(|acceptor| acceptor.transport()).collect()
     }
+}
 
-    pub(super) fn set_option(&mut self, option: SocketOption, value: u64) -> Result<(), Errno> {
+impl Socket for Listener {
+    /// The one that is asked last.
+    fn transport(&self) -> Transport {
+        self.acceptors.last().map_or(Transport::Tcp, |last| last.transport())
+    }
+
+    fn set_option(&mut self, option: SocketOption, value: u64) -> Result<(), Errno> {
         if matches!(option, SocketOption::Transport | SocketOption::Placement) {
             return Err(Errno::EISCONN);
         }
@@ -132,7 +133,7 @@ impl Listener {
         }
     }
 
-    pub(super) fn option(&self, option: SocketOption) -> Result<u64, Errno> {
+    fn option(&self, option: SocketOption) -> Result<u64, Errno> {
         if option == SocketOption::Transport {
             let only = |transport: Transport| transport.choice() as u64;
             return Ok(match self.acceptors.as_slice() {
@@ -148,18 +149,18 @@ impl Listener {
         }
     }
 
-    pub(super) fn local_addr(&self) -> Result<SocketAddr, Errno> {
+    fn local_addr(&self) -> Result<SocketAddr, Errno> {
         self.base()?.local_addr()
     }
 
-    pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         match &self.set {
             Some(set) => Some(set.as_fd()),
             None => self.acceptors.last()?.descriptor(),
         }
     }
 
-    pub(super) fn into_descriptor(mut self) -> Option<OwnedFd> {
+    fn into_descriptor(mut self: Box<Self>) -> Option<OwnedFd> {
         match self.port {
             Some(_) => None,
             None => self.acceptors.pop()?.into_descriptor(),

@@ -12,8 +12,8 @@
 //! | --- | --- | --- | --- |
 //! | `p2p` | all of this machine | a kernel of this user listens there | kernels, straight into each other's rings |
 //! | `rdma` | IPv4, IPv6 | the route to the peer has a device | the network's device, from ring and to ring |
-//! | [`tcp`] | IPv4, IPv6 | always | the system's socket reads into the ring and writes from it |
-//! | [`unix`] | paths | always | likewise |
+//! | `tcp` | IPv4, IPv6 | always | the system's socket reads into the ring and writes from it |
+//! | `unix` | paths | always | likewise |
 //!
 //! A transport beside the system's sockets is a `Provider`: a net has a list of them, and nothing else here names
 //! one. A transport supplies a `Connector`, an `Acceptor` and a `Stream`; that of the system's
@@ -22,10 +22,9 @@
 //! came, kernels report how they end. Nothing waits. What they use of the operating system is passed in (`system`).
 
 mod bound_path;
-mod candidate;
 mod choice;
 mod connecting;
-pub mod descriptor;
+mod descriptor;
 pub(crate) mod endpoint;
 mod errno;
 pub(crate) mod linux;
@@ -35,16 +34,14 @@ pub(crate) mod p2p;
 pub(crate) mod provider;
 pub(crate) mod rdma;
 mod ready_set;
-mod seqpacket;
 mod socket;
 pub(crate) mod system;
-pub mod tcp;
 #[cfg(test)]
 mod tests;
 mod timeout;
 mod unconnected;
-pub mod unix;
 
+use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -127,6 +124,36 @@ struct Available {
     providers: Vec<Arc<dyn Provider>>,
 }
 
+impl Available {
+    /// The providers by which sockets of a domain may travel that have made this choice.
+    fn providers(
+        &self,
+        choice: TransportChoice,
+        domain: Domain,
+    ) -> impl Iterator<Item = &Arc<dyn Provider>> {
+        let auto = choice == TransportChoice::Auto;
+        let chosen = move |it: &dyn Provider| auto || it.transport().choice() == choice;
+        self.providers.iter().filter(move |it| chosen(&***it) && it.serves(domain))
+    }
+
+    /// The candidates for a connection to a peer, in the order in which they are tried.
+    fn candidates(&self, choice: TransportChoice, peer: &SocketAddr) -> VecDeque<Candidate> {
+        let auto = choice == TransportChoice::Auto;
+        let served = peer.domain().into_iter().flat_map(|domain| self.providers(choice, domain));
+        let reached = served.filter(|provider| !auto || provider.reaches(peer));
+        let mut all: VecDeque<_> = reached.cloned().map(Some).collect();
+        // A path that was to be reached by RDMA is the system's.
+        let others = matches!(choice, TransportChoice::Tcp | TransportChoice::Rdma);
+        if auto || others && all.is_empty() {
+            all.push_back(None);
+        }
+        all
+    }
+}
+
+/// A transport to be tried: a provider's, or the system's socket.
+type Candidate = Option<Arc<dyn Provider>>;
+
 /// What the sockets of a net are made with.
 pub(crate) struct Transports {
     choice: TransportChoice,
@@ -159,24 +186,10 @@ impl Transports {
         self.available.providers.iter().for_each(|provider| provider.tidy());
     }
 
-    /// Streams that are closed at one end alone, and bytes of their memory that are not free.
-    #[cfg(test)]
-    pub(crate) fn left_behind(&self) -> (usize, u64) {
-        let left = self.available.providers.iter().map(|provider| provider.left_behind());
-        left.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
-    }
-
     /// A new socket for a domain.
     pub(crate) fn make(&self, domain: Domain) -> Result<Endpoint, Errno> {
         let socket = Unconnected::new(Arc::clone(&self.available), self.choice, domain)?;
         Ok(socket.into())
-    }
-}
-
-#[cfg(test)]
-impl Default for Transports {
-    fn default() -> Self {
-        Self::new(TransportChoice::Auto, &linux::Linux, Vec::new())
     }
 }
 

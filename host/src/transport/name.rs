@@ -62,12 +62,6 @@ impl FromIterator<Transport> for TransportNames {
     }
 }
 
-impl From<Transport> for TransportNames {
-    fn from(transport: Transport) -> Self {
-        Self(vec![transport])
-    }
-}
-
 impl fmt::Display for TransportNames {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some((last, before)) = self.0.split_last() else { return f.write_str("none") };

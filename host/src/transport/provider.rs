@@ -37,9 +37,7 @@ pub(crate) trait Provider: Send + Sync {
     fn timeout(&self, last: bool) -> Option<Duration>;
 
     /// A connection to a peer was made this way, or could not be.
-    fn tried(&self, peer: &SocketAddr, made: bool) {
-        let _ = (peer, made);
-    }
+    fn tried(&self, _peer: &SocketAddr, _made: bool) {}
 
     /// Whether it has ports of its own. Else the system's socket holds the port of a socket.
     fn has_ports(&self) -> bool {
@@ -47,15 +45,10 @@ pub(crate) trait Provider: Send + Sync {
     }
 
     /// The port at which a socket will listen.
-    fn port(
-        self: Arc<Self>,
-        socket: &Unconnected,
-        address: &SocketAddr,
-    ) -> Result<Box<dyn Port>, Errno>;
+    fn port(self: Arc<Self>, socket: &Unconnected, address: &SocketAddr) -> Result<Port, Errno>;
 
     /// Memory on the GPU that kernels of this net alone use, where streams of this transport are theirs alone.
-    fn kernel_memory(&self, bytes: u32) -> Option<Result<Box<dyn KernelMemory>, Errno>> {
-        let _ = bytes;
+    fn kernel_memory(&self, _bytes: u32) -> Option<Result<Box<dyn KernelMemory>, Errno>> {
         None
     }
 
@@ -80,13 +73,7 @@ pub(crate) trait KernelMemory: Send {
     fn page(&self) -> u32;
 }
 
-/// A port at which no socket listens yet.
-pub(crate) trait Port: Send {
-    /// Has the socket listen there, with the options that it has now. `set`: what all its acceptors wait on.
-    fn listen(
-        self: Box<Self>,
-        socket: &Unconnected,
-        backlog: u32,
-        set: &Arc<ReadySet>,
-    ) -> Result<Box<dyn Acceptor>, Errno>;
-}
+/// A port at which no socket listens yet. It has the socket listen there, with the options that it has now and
+/// that backlog; the set is what all its acceptors wait on.
+pub(crate) type Port =
+    Box<dyn FnOnce(&Unconnected, u32, &Arc<ReadySet>) -> Result<Box<dyn Acceptor>, Errno> + Send>;

@@ -41,14 +41,12 @@ pub(crate) trait Socket: Send {
 /// A connection that is being made: the calls come in this order.
 pub(crate) trait Connector: Socket {
     /// In which memory the rings of a connection to `peer` shall lie.
-    fn region(&mut self, peer: &SocketAddr) -> Result<RingRegion, Errno> {
-        let _ = peer;
+    fn region(&mut self, _peer: &SocketAddr) -> Result<RingRegion, Errno> {
         Ok(RingRegion::Host)
     }
 
     /// Its rings.
-    fn attach(&mut self, rings: &Rings) -> Result<(), Errno> {
-        let _ = rings;
+    fn attach(&mut self, _rings: &Rings) -> Result<(), Errno> {
         Ok(())
     }
 
@@ -61,9 +59,7 @@ pub(crate) trait Connector: Socket {
 
     /// As if it had waited so long for room in the listener's queue.
     #[cfg(test)]
-    fn has_waited(&mut self, time: std::time::Duration) {
-        let _ = time;
-    }
+    fn has_waited(&mut self, _time: std::time::Duration) {}
 
     /// The stream, once it is.
     fn into_stream(self: Box<Self>) -> Result<Carrier, Errno>;
@@ -85,8 +81,7 @@ pub(crate) trait SystemSocket: Connector {
 pub(crate) trait Acceptor: Socket {
     /// In which memory the rings of the connection shall lie that is accepted next. None: none
     /// waits, or it is a matter of host memory whichever it is.
-    fn region(&mut self, sizes: RingSizes) -> Result<Option<RingRegion>, Errno> {
-        let _ = sizes;
+    fn region(&mut self, _sizes: RingSizes) -> Result<Option<RingRegion>, Errno> {
         Ok(None)
     }
 
@@ -137,8 +132,7 @@ pub(crate) trait Stream: Socket {
     fn peer_addr(&self) -> Result<SocketAddr, Errno>;
 
     /// Its rings, after it was accepted.
-    fn attach(&mut self, rings: &Rings) -> Result<(), Errno> {
-        let _ = rings;
+    fn attach(&mut self, _rings: &Rings) -> Result<(), Errno> {
         Ok(())
     }
 
@@ -201,9 +195,7 @@ pub(crate) trait DeviceStream: Stream {
     }
 
     /// The kernel has read up to here; asked for again and again by [`Self::wants_head`].
-    fn consumed(&mut self, head: u64) {
-        let _ = head;
-    }
+    fn consumed(&mut self, _head: u64) {}
 
     /// Whether it knows of something that `receive`, or `send`, would report, and that the descriptor
     /// has reported already.

@@ -13,6 +13,20 @@ use crate::gpu::{EmulatedOptions, Gpu, GpuChoice};
 
 const SIZES: RingSizes = RingSizes { receive: 4096, send: 4096 };
 
+impl Transports {
+    /// Streams that are closed at one end alone, and bytes of their memory that are not free.
+    pub(crate) fn left_behind(&self) -> (usize, u64) {
+        let left = self.available.providers.iter().map(|provider| provider.left_behind());
+        left.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
+    }
+}
+
+impl Default for Transports {
+    fn default() -> Self {
+        Self::new(TransportChoice::Auto, &linux::Linux, Vec::new())
+    }
+}
+
 fn transports(choice: TransportChoice) -> Transports {
     let gpu = Gpu::open(GpuChoice::Emulated(EmulatedOptions::default())).expect("it opens");
     let p2p = P2p::new(&Linux, &gpu, 64 << 20).expect("it works");

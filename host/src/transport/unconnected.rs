@@ -1,6 +1,7 @@
 //! A socket that is neither connected nor listening: a socket of the system, which holds its address
 //! and its options, and what was chosen for it.
 
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use gpunet_device::abi::errno::Errno;
@@ -11,7 +12,7 @@ use super::listener::Listener;
 use super::provider::{Port, Provider};
 use super::ready_set::ReadySet;
 use super::{
-    Acceptor, Available, Placements, RingSizes, SystemSocket, Transport, TransportChoice,
+    Acceptor, Available, Placements, RingSizes, Socket, SystemSocket, Transport, TransportChoice,
     any_address,
 };
 
@@ -29,7 +30,7 @@ pub(crate) struct Unconnected {
     pub(super) sizes: RingSizes,
     bound: Option<SocketAddr>,
     /// The port that the system chose, by RDMA, for the case that this is going to listen.
-    held: Option<Box<dyn Port>>,
+    held: Option<Port>,
 }
 
 impl Unconnected {
@@ -59,11 +60,7 @@ impl Unconnected {
 
     /// The providers by which it may listen.
     fn providers(&self) -> Vec<Arc<dyn Provider>> {
-        let usable = |provider: &&Arc<dyn Provider>| {
-            let chosen = provider.transport().choice() == self.choice;
-            provider.serves(self.domain) && (chosen || self.choice == TransportChoice::Auto)
-        };
-        self.available.providers.iter().filter(usable).cloned().collect()
+        self.available.providers(self.choice, self.domain).cloned().collect()
     }
 
     /// That of those which has ports of its own.
@@ -207,10 +204,21 @@ impl Unconnected {
     ) -> Result<Box<dyn Acceptor>, Errno> {
         let held = if provider.has_ports() { self.held.take() } else { None };
         let port = held.map_or_else(|| provider.port(self, address), Ok)?;
-        port.listen(self, backlog, set)
+        port(self, backlog, set)
     }
 
-    pub(super) fn set_option(&mut self, option: SocketOption, value: u64) -> Result<(), Errno> {
+    /// Whether a provider is the one for that choice.
+    fn has(&self, choice: TransportChoice) -> bool {
+        self.available.providers(choice, self.domain).next().is_some()
+    }
+}
+
+impl Socket for Unconnected {
+    fn transport(&self) -> Transport {
+        self.system.transport()
+    }
+
+    fn set_option(&mut self, option: SocketOption, value: u64) -> Result<(), Errno> {
         match option {
             SocketOption::Transport => {
                 let choice = TransportChoice::from_number(value).ok_or(Errno::EINVAL)?;
@@ -233,7 +241,7 @@ impl Unconnected {
         }
     }
 
-    pub(super) fn option(&self, option: SocketOption) -> Result<u64, Errno> {
+    fn option(&self, option: SocketOption) -> Result<u64, Errno> {
         match option {
             SocketOption::Transport => Ok(self.choice as u64),
             SocketOption::Placement if self.has(TransportChoice::Rdma) => {
@@ -243,13 +251,11 @@ impl Unconnected {
         }
     }
 
-    /// Whether a provider is the one for that choice.
-    fn has(&self, choice: TransportChoice) -> bool {
-        let mut all = self.available.providers.iter();
-        all.any(|it| it.transport().choice() == choice && it.serves(self.domain))
+    fn local_addr(&self) -> Result<SocketAddr, Errno> {
+        self.system.local_addr()
     }
 
-    pub(super) fn transport(&self) -> Transport {
-        self.system.transport()
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.system.descriptor()
     }
 }

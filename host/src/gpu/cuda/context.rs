@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::mem;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::ptr;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use cudarc::driver::sys::{CUcontext, CUdevice, CUmemRangeHandleType, CUpointer_attribute};
 
@@ -26,14 +26,10 @@ use super::mark::{Mark, PROGRAM_STREAMS, SpareStream};
 use super::module::{Kernel, Loaded};
 use super::queues;
 use super::stream::Lane;
+use crate::lock::lock;
 
 /// Contexts that are open, by ordinal. Two would not know of each other's kernels.
 static OPEN: Mutex<Vec<(i32, Weak<Context>)>> = Mutex::new(Vec::new());
-
-/// Locks; the data under every lock here is whole at any panic.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// A kernel that was launched.
 #[derive(Debug)]

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use cudarc::driver::sys::{CUfunction, CUfunction_attribute, CUfunctionLoadingState};
 
 use super::super::{Dim3, GpuError, LaunchSpec, LoadError, StreamError};
-use super::context::{Context, lock};
+use super::context::Context;
 use super::driver::{self, Failed, call};
 use super::module::{reserve_stacks, reserved_stack};
+use crate::lock::lock;
 
 /// What says whether a function is loaded; since CUDA 12.4.
 const LOADING: [&str; 3] = ["cuFuncIsLoaded", "cuFuncLoad", "cuFuncGetName"];

@@ -52,7 +52,8 @@ use super::{
     KernelError, KernelNeeds, LaunchError, LaunchSpec, LoadError, MemoryError, Module, OpenError,
     RemoteWrites, Running, StreamError,
 };
-use context::{Context, Flight, State, lock};
+use crate::lock::lock;
+use context::{Context, Flight, State};
 use copier::Copier;
 use driver::{Failed, call};
 use module::{Loaded, Origin};

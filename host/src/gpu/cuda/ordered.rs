@@ -19,10 +19,11 @@ use super::super::stream::{
     GraphBackend, Held, MAX_WAITING, StreamBackend, StreamKernel, Submitted, check_waiting,
 };
 use super::super::{GpuError, KernelError, LaunchError, StreamError, StreamLimit};
-use super::context::{Context, State, lock};
+use super::context::{Context, State};
 use super::driver::{Failed, call};
 use super::mark::{Mark, PROGRAM_STREAMS, SpareStream};
 use super::module::Kernel;
+use crate::lock::lock;
 
 /// Kernels behind which a stream gets a mark of their own.
 const KERNELS_A_MARK: usize = 64;

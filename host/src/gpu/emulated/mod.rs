@@ -32,7 +32,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use super::image::ImageKernel;
@@ -45,6 +45,7 @@ use super::{
     GpuKind, HostMemory, Image, KernelError, LaunchError, LaunchSpec, LoadError, MemoryError,
     Module, RemoteWrites, Running, StreamError, deferred_free,
 };
+use crate::lock::lock;
 use arena::Pages;
 use stack::Stacks;
 use worker::Worker;
@@ -58,11 +59,6 @@ const MAX_BLOCKS: u32 = 2048;
 
 /// There is one; the first letter sets it apart from CUDA devices.
 const IDENTITY: [u8; 17] = *b"Emulated         ";
-
-/// Locks; the data under every lock here is whole at any panic.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// What outlives the handles as long as kernels run.
 struct Machine {

@@ -4,8 +4,10 @@
 //! guard page below each stack turns an overflow into a fault instead of corruption.
 
 use std::io;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+
+use crate::lock::lock;
 
 use corosensei::stack::{DefaultStack, Stack, StackPointer};
 
@@ -62,7 +64,7 @@ impl Stacks {
 
     fn with_free<R>(&self, f: impl FnOnce(&mut Vec<KernelStack>) -> R) -> R {
         // No code panics under this lock; the stacks of a poisoned one are whole.
-        f(&mut self.free.lock().unwrap_or_else(PoisonError::into_inner))
+        f(&mut lock(&self.free))
     }
 
     /// A stack from `local`, else from the pool, else a new one.

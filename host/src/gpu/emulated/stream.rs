@@ -15,7 +15,8 @@ use super::super::stream::{
     GraphBackend, Held, StreamBackend, StreamKernel, Submitted, check_waiting,
 };
 use super::super::{GpuError, KernelError, LaunchError, StreamError, deferred_free};
-use super::{Keeper, Launch, Stop, launch_on, lock};
+use super::{Keeper, Launch, Stop, launch_on};
+use crate::lock::lock;
 
 /// Between two attempts to launch a kernel that does not fit beside those that run.
 const AGAIN: Duration = Duration::from_micros(50);

@@ -15,7 +15,7 @@ use crate::gpu::{Buffer, Gpu, Located, Word, Words};
 pub const MAX_BATCH: usize = 255;
 
 /// One operation, without the words that each post has of its own.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
     Transfer { kind: OpKind, socket: Handle, address: *mut u8, bytes: u64 },
     Wait { address: *mut u8, width: Width, condition: Condition, value: u64 },
@@ -32,7 +32,7 @@ unsafe impl Sync for Step {}
 /// Operations in their order: sends, receives, waits for words and writes of words.
 ///
 /// A batch keeps the memory that it names, and so does each post of it until it is done.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct Batch {
     pub(super) steps: Vec<Step>,
@@ -138,10 +138,9 @@ impl Batch {
         condition: Condition,
         value: W::Word,
     ) -> Result<&mut Self, StreamError> {
-        let located = words.locate(index)?;
-        let (address, width) = (located.address, <W::Word as Word>::WIDTH);
-        let value = value.number();
-        self.push(Step::Wait { address, width, condition, value }, located.memory)
+        let Located { memory, address, .. } = words.locate(index)?;
+        let (width, value) = (<W::Word as Word>::WIDTH, value.number());
+        self.push(Step::Wait { address, width, condition, value }, memory)
     }
 
     /// Writes a word.
@@ -154,9 +153,9 @@ impl Batch {
         index: usize,
         value: W::Word,
     ) -> Result<&mut Self, StreamError> {
-        let located = words.locate(index)?;
-        let (address, width) = (located.address, <W::Word as Word>::WIDTH);
-        self.push(Step::Write { address, width, value: value.number() }, located.memory)
+        let Located { memory, address, .. } = words.locate(index)?;
+        let (width, value) = (<W::Word as Word>::WIDTH, value.number());
+        self.push(Step::Write { address, width, value }, memory)
     }
 
     fn transfer(
@@ -185,10 +184,7 @@ impl Batch {
 
     /// Whether all buffers are memory of that GPU.
     pub(super) fn check(&self, gpu: &Gpu) -> Result<(), LaunchError> {
-        match self.kept.iter().all(|memory| gpu.reaches(memory)) {
-            true => Ok(()),
-            false => Err(LaunchError::OtherGpu("a buffer".to_owned())),
-        }
+        gpu.check_reach(&self.kept)
     }
 
     /// Bytes of the longest transfer.
@@ -247,10 +243,4 @@ fn within(range: &impl RangeBounds<usize>, len: usize) -> Range<usize> {
         Bound::Unbounded => len,
     };
     start..end
-}
-
-impl std::fmt::Debug for Batch {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Batch").field("operations", &self.len()).finish_non_exhaustive()
-    }
 }

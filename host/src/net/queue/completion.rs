@@ -1,6 +1,6 @@
 //! How operations went: a status word of each, which the program polls and waits for.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use gpunet_device::Errno;
@@ -10,6 +10,7 @@ use gpunet_device::planted::{Bug, planted};
 
 use crate::error::{MemoryError, StreamLimit, WaitError};
 use crate::gpu::{Gpu, HostMemory};
+use crate::lock::lock;
 use crate::net::Task;
 use crate::net::state::LaunchState;
 
@@ -39,13 +40,9 @@ impl Statuses {
         Ok(Arc::new(Self { memory, count, slots: Mutex::new(slots) }))
     }
 
-    fn slots(&self) -> MutexGuard<'_, Slots> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Words for so many operations, all 0.
     pub(super) fn take(self: &Arc<Self>, count: usize) -> Result<StatusSlots, StreamLimit> {
-        let mut slots = self.slots();
+        let mut slots = lock(&self.slots);
         let Slots { free, abandoned } = &mut *slots;
         if free.len() < count {
             abandoned.retain(|slot| {
@@ -124,6 +121,11 @@ impl StatusSlots {
         ((word >> 32) as u32, outcome)
     }
 
+    /// Those of all operations.
+    pub(super) fn statuses(&self) -> impl Iterator<Item = (u32, Result<(), Errno>)> {
+        (0..self.len()).map(|index| self.status(index))
+    }
+
     /// Waits until each has run so often, at most this long.
     pub(super) fn wait(
         &self,
@@ -167,7 +169,7 @@ impl Drop for StatusSlots {
         if !self.statuses.memory.is_own() {
             return;
         }
-        let mut slots = self.statuses.slots();
+        let mut slots = lock(&self.statuses.slots);
         match self.state {
             PostState::Unposted => slots.free.append(&mut self.slots),
             PostState::Posted => slots.abandoned.append(&mut self.slots),
@@ -220,12 +222,6 @@ impl Task for Completions {
 
     fn abort(&self) {
         self.launch.abort();
-    }
-}
-
-impl std::fmt::Debug for Completions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Completions").field("statuses", &self.statuses()).finish()
     }
 }
 

@@ -1,6 +1,6 @@
 //! What runs more than once: graphs of kernels and operations, and operations that kernels run themselves.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use gpunet_device::kernel::{KernelArgs, LaunchArg, LaunchArgs, Launching, Memory};
@@ -8,9 +8,10 @@ use gpunet_device::op::{Op, PreparedOps};
 use gpunet_device::{Errno, Kernel};
 
 use super::completion::{StatusSlots, Statuses};
-use super::{Batch, StreamQueue};
+use super::{Batch, GONE, StreamQueue};
 use crate::error::{MemoryError, StreamError, WaitError};
 use crate::gpu::{DeviceMemory, LoadedImage, StreamGraph, StreamKernel};
+use crate::lock::lock;
 use crate::net::state::LaunchState;
 use crate::net::{RawArguments, Shape, Task};
 
@@ -51,13 +52,8 @@ impl GraphBuilder<'_> {
         shape: Shape,
         arguments: &RawArguments,
     ) -> Result<&mut Self, StreamError> {
-        self.kernels.push(self.queue.launch.raw_kernel(
-            &self.queue.stream,
-            image,
-            kernel,
-            shape,
-            arguments,
-        )?);
+        let (launch, kernel) = (&self.queue.launch, (image, kernel, shape));
+        self.kernels.push(launch.raw_kernel(&self.queue.stream, kernel, arguments)?);
         Ok(self)
     }
 
@@ -140,8 +136,8 @@ impl Graph<'_> {
     pub fn launch(&self) -> Result<u32, StreamError> {
         self.queue.stream.gpu().check_process()?;
         // Numbered in the order of the stream, whichever threads launch it.
-        let mut launches = self.launches.lock().unwrap_or_else(PoisonError::into_inner);
-        self.queue.launch.put_on_stream(|| self.graph.launch())?;
+        let mut launches = lock(&self.launches);
+        self.queue.launch.put_on_stream(GONE, || self.graph.launch())?;
         *launches = launches.wrapping_add(1);
         Ok(*launches)
     }
@@ -177,13 +173,13 @@ impl Graph<'_> {
     /// The number of the last launch, 0 before the first.
     #[must_use]
     pub fn last_launch(&self) -> u32 {
-        *self.launches.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.launches)
     }
 
     /// How often each operation has run, and how it went the last time.
     #[must_use]
     pub fn statuses(&self) -> Vec<(u32, Result<(), Errno>)> {
-        self.parts.iter().flat_map(|part| (0..part.len()).map(|index| part.status(index))).collect()
+        self.parts.iter().flat_map(StatusSlots::statuses).collect()
     }
 }
 
@@ -194,12 +190,6 @@ impl Task for Graph<'_> {
 
     fn abort(&self) {
         self.queue.abort();
-    }
-}
-
-impl std::fmt::Debug for Graph<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Graph").field("statuses", &self.statuses()).finish_non_exhaustive()
     }
 }
 
@@ -216,7 +206,7 @@ impl Prepared {
     /// How often each operation has run, and how it went the last time.
     #[must_use]
     pub fn statuses(&self) -> Vec<(u32, Result<(), Errno>)> {
-        (0..self.slots.len()).map(|index| self.slots.status(index)).collect()
+        self.slots.statuses().collect()
     }
 
     /// Waits until each operation has run so often, at most so long.
@@ -246,11 +236,5 @@ unsafe impl LaunchArg<PreparedOps> for &Prepared {
         self.kept.iter().for_each(|memory| launching.keep(Arc::clone(memory)));
         // SAFETY: the table has as many operations as there are statuses, and is kept.
         unsafe { PreparedOps::new(self.table.device_ptr().cast_const().cast(), self.slots.len()) }
-    }
-}
-
-impl std::fmt::Debug for Prepared {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Prepared").field("statuses", &self.statuses()).finish_non_exhaustive()
     }
 }

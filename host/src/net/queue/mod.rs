@@ -19,7 +19,7 @@ mod batch;
 mod completion;
 mod graph;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gpunet_device::kernel::{KernelArgs, LaunchArgs, Memory};
@@ -37,11 +37,14 @@ use super::state::{LaunchState, Work};
 use super::{Net, RawArguments, Shape, Task};
 use crate::error::{GpuError, LaunchError, MemoryError, StreamError, WaitError};
 use crate::gpu::{self, DeviceMemory, GpuStream, Lease, LoadedImage, StreamKernel, Submitted};
+use crate::lock::lock;
 use completion::{PostState, StatusSlots, Statuses};
 
 /// How long an operation may take where the program does not say.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Why nothing can be put on its stream any more.
+const GONE: &str = "the net of this queue is gone: make a new one";
 /// Operations of a queue whose outcome can be asked for at once.
 const STATUSES: usize = 4096;
 
@@ -152,7 +155,8 @@ impl StreamQueue {
         shape: Shape,
         arguments: &RawArguments,
     ) -> Result<(), StreamError> {
-        let kernel = self.launch.raw_kernel(&self.stream, image, kernel, shape, arguments)?;
+        let kernel = (image, kernel, shape);
+        let kernel = self.launch.raw_kernel(&self.stream, kernel, arguments)?;
         self.submit(&[kernel]).map(drop)
     }
 
@@ -276,10 +280,9 @@ impl StreamQueue {
     }
 
     fn submit(&self, kernels: &[StreamKernel]) -> Result<Submitted, StreamError> {
-        let put = || self.stream.submit(kernels);
-        let submitted = self.launch.put_on_stream(put)?;
+        let submitted = self.launch.put_on_stream(GONE, || self.stream.submit(kernels))?;
         if submitted == Submitted::Captured {
-            let mut captured = self.captured.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut captured = lock(&self.captured);
             captured.extend(kernels.iter().flat_map(|kernel| kernel.kept.iter().cloned()));
         }
         Ok(submitted)
@@ -302,14 +305,5 @@ impl Task for StreamQueue {
 impl Drop for StreamQueue {
     fn drop(&mut self) {
         self.launch.close();
-    }
-}
-
-impl std::fmt::Debug for StreamQueue {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("StreamQueue")
-            .field("stream", &self.stream)
-            .field("timeout", &self.timeout)
-            .finish_non_exhaustive()
     }
 }

@@ -18,7 +18,7 @@ pub(in crate::proxy) struct Bytes<'a> {
 
 impl Bytes<'_> {
     /// Counts bytes that have arrived in the ring.
-    pub(super) fn received(&mut self, bytes: u64) -> Turn {
+    fn received(&mut self, bytes: u64) -> Turn {
         let channel = &mut self.channel;
         channel.packet_holds = false;
         let within_reach = channel.receive.location.region == RingRegion::Host as u8;
@@ -53,7 +53,7 @@ impl Bytes<'_> {
     }
 
     /// Nothing more will be received: the peer has ended its stream, or it failed.
-    pub(super) fn end_receive(&mut self, failure: Option<Errno>) -> Turn {
+    fn end_receive(&mut self, failure: Option<Errno>) -> Turn {
         match failure {
             Some(errno) => self.channel.fail(errno, self.context),
             None => {
@@ -64,13 +64,21 @@ impl Bytes<'_> {
         Turn::Progress
     }
 
+    /// Takes the result of an attempt to receive, which all carriers report alike.
+    pub(super) fn attempted(&mut self, most: u64, result: Result<Transferred, Errno>) -> Turn {
+        match result {
+            Ok(Transferred::Bytes(count)) => self.received((count as u64).min(most)),
+            Ok(Transferred::Later) => Turn::Idle,
+            Ok(Transferred::End) => self.end_receive(None),
+            Err(errno) => self.end_receive(Some(errno)),
+        }
+    }
+
     /// What a look without receiving has found.
     pub(super) fn probed(&mut self, found: Result<Transferred, Errno>) -> Turn {
         match found {
             Ok(Transferred::Bytes(_)) => Turn::Throttled,
-            Ok(Transferred::Later) => Turn::Idle,
-            Ok(Transferred::End) => self.end_receive(None),
-            Err(errno) => self.end_receive(Some(errno)),
+            found => self.attempted(0, found),
         }
     }
 

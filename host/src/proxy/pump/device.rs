@@ -1,7 +1,7 @@
 //! Receiving by a device: bytes come by themselves; the proxy learns how many did, and reports how far the
 //! kernel has read.
 
-use super::{Bytes, Turn, received};
+use super::{Bytes, Turn};
 use crate::proxy::stream::Stream;
 use crate::transport::{DeviceStream, Transferred};
 
@@ -24,7 +24,7 @@ pub(super) fn receive(
     match device.receive(free.min(most)) {
         Ok(Transferred::Bytes(0)) => Turn::Progress,
         Ok(Transferred::Later) => waits(device, bytes, progressed),
-        result => received(bytes, free, result),
+        result => bytes.attempted(free, result),
     }
 }
 

@@ -2,7 +2,7 @@
 //! the other end goes.
 
 use super::{Bytes, Moved, Other, Turn};
-use crate::transport::{KernelStream, PeerEnding};
+use crate::transport::KernelStream;
 
 /// What an exchange with the other end's proxy has changed.
 struct Exchanged {
@@ -27,18 +27,11 @@ pub(super) fn send(peer: &mut dyn KernelStream, bytes: &mut Bytes<'_>) -> Moved 
 }
 
 fn exchange(peer: &mut dyn KernelStream, bytes: &mut Bytes<'_>) -> Exchanged {
-    match peer.receive_ending() {
-        Ok(ending) => note(ending, bytes),
-        Err(errno) => {
-            bytes.channel.fail(errno, bytes.context);
-            Exchanged { received: true, sent: true, more: false }
-        }
-    }
-}
-
-/// Notes how the other end goes.
-fn note(ending: PeerEnding, bytes: &mut Bytes<'_>) -> Exchanged {
     let (channel, memory) = (&mut *bytes.channel, bytes.context.memory());
+    let Ok(ending) = peer.receive_ending().inspect_err(|errno| channel.fail(*errno, bytes.context))
+    else {
+        return Exchanged { received: true, sent: true, more: false };
+    };
     let received = ending.ended && !channel.endings.receive;
     let sent = ending.closed && !channel.endings.send;
     if sent {

@@ -10,14 +10,13 @@ mod kernels;
 mod system;
 
 use gpunet_device::abi::bits::PACKET_BYTES;
-use gpunet_device::abi::errno::Errno;
 
 use super::channel::Channel;
 use super::context::Context;
 use super::shared::Readiness;
 use super::stream::{Stream, StreamPhase};
 use crate::memory::RingSlice;
-use crate::transport::{Carrier, Direction, RingRegion, Transferred};
+use crate::transport::{Carrier, Direction, RingRegion};
 use bytes::Bytes;
 
 /// How an attempt at a socket went.
@@ -255,7 +254,7 @@ impl<'a> Pump<'a> {
     /// Bytes that were sent and that the peer has not taken.
     pub(super) fn untaken(&self) -> u64 {
         match &self.carrier {
-            _ if self.stream.flow.sent == 0 => 0,
+            _ if self.stream.flow.flying[Direction::Send as usize] == 0 => 0,
             Carrier::System(socket) => socket.untaken(),
             Carrier::Device(device) => device.untaken(),
             Carrier::Kernels(_) => 0,
@@ -269,7 +268,9 @@ impl<'a> Pump<'a> {
             return false;
         };
         let open = self.stream.phase == StreamPhase::Open;
-        let receives = !channel.endings.receive && !self.stream.flow.queued_receive && open;
+        let receives = !channel.endings.receive
+            && !self.stream.flow.queued[Direction::Receive as usize]
+            && open;
         receives && device.has_progress(Direction::Receive)
             || channel.unsent() > 0 && device.has_progress(Direction::Send)
     }
@@ -289,15 +290,5 @@ impl<'a> Pump<'a> {
             io.remove(descriptor);
             stream.off_epoll = true;
         }
-    }
-}
-
-/// Takes the result of an attempt to receive, which all carriers report alike.
-fn received(bytes: &mut Bytes<'_>, most: u64, result: Result<Transferred, Errno>) -> Turn {
-    match result {
-        Ok(Transferred::Bytes(count)) => bytes.received((count as u64).min(most)),
-        Ok(Transferred::Later) => Turn::Idle,
-        Ok(Transferred::End) => bytes.end_receive(None),
-        Err(errno) => bytes.end_receive(Some(errno)),
     }
 }

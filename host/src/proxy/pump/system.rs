@@ -2,7 +2,7 @@
 
 use gpunet_device::planted::{Bug, planted};
 
-use super::{Bytes, Turn, received};
+use super::{Bytes, Turn};
 use crate::proxy::stream::Stream;
 use crate::transport::SystemStream;
 
@@ -32,7 +32,7 @@ pub(super) fn receive(
     let (free, receive) = (free.min(most), &channel.receive);
     let slice = context.memory().slice(&receive.location, receive.ours, free as usize);
     let before = receive.ours;
-    let turn = received(bytes, free, socket.receive(&slice));
+    let turn = bytes.attempted(free, socket.receive(&slice));
     let channel = &mut *bytes.channel;
     stream.one_way += channel.receive.ours - before;
     if turn == Turn::Idle && channel.packet_holds && channel.receive.unread() > 0 {

@@ -212,9 +212,9 @@ mod tests {
         age(&mut acceptor, 1, PROMPT);
         assert_eq!(look(&mut acceptor), MOST_HANDSHAKES);
         // That one found room, and idle ones cost nothing.
-        let before = super::super::channel::RECEIVED.get();
+        let before = super::super::tests::RECEIVED.get();
         assert_eq!(look(&mut acceptor), MOST_HANDSHAKES);
-        assert_eq!(super::super::channel::RECEIVED.get(), before);
+        assert_eq!(super::super::tests::RECEIVED.get(), before);
         age(&mut acceptor, MOST_HANDSHAKES, TIMEOUT);
         assert_eq!(look(&mut acceptor), 0, "they are over");
         assert!(matches!(acceptor.accept(), Ok(None)));

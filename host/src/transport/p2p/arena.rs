@@ -11,11 +11,12 @@ use gpunet_device::abi::errno::Errno;
 use gpunet_device::abi::layout::{P2P_INBOX_BYTES, PAGE_BYTES};
 
 use super::super::system::SystemRef;
-use super::chunk::{Chunk, arena_of_this_process, lock, out_of_memory};
+use super::chunk::{Chunk, arena_of_this_process, out_of_memory};
 use super::inbox::{Inbox, Outbox};
 use super::message::Offer;
 use super::process::{Process, token};
 use crate::gpu::{Arena, Gpu, MemoryError, Moment};
+use crate::lock::lock;
 use crate::pool::{LARGEST_RING, SMALLEST_RING, ring_capacity};
 
 /// Where the counters of p2p streams begin: beyond those of other streams, and each at a number
@@ -97,10 +98,8 @@ impl<T> Kept<T> {
 
     /// Whether it is to be kept: for the next stream, and until all kernels have ended that ran when
     /// it became idle, or the delay is over where all its streams were closed in order.
-    fn is_needed(&mut self, now: Duration) -> bool
-    where
-        T: Home,
-    {
+    /// `arena` is where it lies, and whether somebody else has that.
+    fn is_needed(&mut self, now: Duration, arena: impl Fn(&T) -> (&Arena, bool)) -> bool {
         if !self.is_idle() {
             self.idle = None;
             return true;
@@ -113,39 +112,11 @@ impl<T> Kept<T> {
         if moment.is_over() {
             return false;
         }
-        let arena = self.it.arena();
-        if arena.is_abandoned() || self.it.is_shared() || idle < FREE_DELAY {
+        let (arena, is_shared) = arena(&self.it);
+        if arena.is_abandoned() || is_shared || idle < FREE_DELAY {
             return true;
         }
         arena.allow_free();
-        false
-    }
-}
-
-/// What lies in an arena.
-trait Home {
-    fn arena(&self) -> &Arena;
-
-    /// Whether somebody else has the arena: the other end, where it is of this process, too.
-    fn is_shared(&self) -> bool;
-}
-
-impl Home for Chunk {
-    fn arena(&self) -> &Arena {
-        &self.arena
-    }
-
-    fn is_shared(&self) -> bool {
-        Arc::strong_count(&self.arena) > 1
-    }
-}
-
-impl Home for Arena {
-    fn arena(&self) -> &Arena {
-        self
-    }
-
-    fn is_shared(&self) -> bool {
         false
     }
 }
@@ -160,29 +131,20 @@ impl Arenas {
     pub(crate) fn tidy(&self) {
         let (now, mut unused) = (self.system.now(), Vec::new());
         lock(&self.own).retain(|_, chunks| {
-            unused.extend(chunks.extract_if(.., |chunk| !chunk.is_needed(now)));
+            // The other end has it as well, where it is of this process.
+            let is_unused = |chunk: &mut Kept<Chunk>| {
+                !chunk.is_needed(now, |it| (&it.arena, Arc::strong_count(&it.arena) > 1))
+            };
+            unused.extend(chunks.extract_if(.., is_unused));
             !chunks.is_empty()
         });
         let unused_bytes: u64 = unused.iter().map(|chunk| chunk.it.arena.len() as u64).sum();
-        let foreign: Vec<_> =
-            lock(&self.peers).extract_if(|_, arena| !arena.is_needed(now)).collect();
+        let foreign: Vec<_> = lock(&self.peers)
+            .extract_if(|_, arena| !arena.is_needed(now, |arena| (arena, false)))
+            .collect();
         // Not under a lock: a driver is called.
         drop((unused, foreign));
         *lock(&self.budget) += unused_bytes;
-    }
-
-    /// Bytes of its own that streams have.
-    #[cfg(test)]
-    pub(crate) fn used_bytes(&self) -> u64 {
-        let own = lock(&self.own);
-        let used = |chunk: &Chunk| chunk.arena.len() as u64 - lock(&chunk.free).free_bytes();
-        own.values().flatten().map(|chunk| used(&chunk.it)).sum()
-    }
-
-    /// Bytes that new ones of its own may take.
-    #[cfg(test)]
-    pub(crate) fn free_bytes(&self) -> u64 {
-        *lock(&self.budget)
     }
 
     /// An inbox for streams from a peer; ENOBUFS when the net's memory for them is used up.
@@ -218,13 +180,10 @@ impl Arenas {
             let mut budget = lock(&self.budget);
             *budget = budget.checked_sub(bytes).ok_or(Errno::ENOBUFS)?;
         }
-        let arena = match self.gpu.arena(bytes as usize) {
-            Ok(arena) => arena,
-            Err(error) => {
-                *lock(&self.budget) += bytes;
-                return Err(out_of_memory(&error));
-            }
-        };
+        let arena = self.gpu.arena(bytes as usize).map_err(|error| {
+            *lock(&self.budget) += bytes;
+            out_of_memory(&error)
+        })?;
         // What it is larger than asked for is paid for, too.
         let more = arena.len() as u64 - bytes;
         {
@@ -269,7 +228,7 @@ impl Arenas {
         if arena.len() as u64 != bytes {
             return Err(Errno::EPROTO);
         }
-        Ok(Outbox { arena, ring, capacity, inbox, base })
+        Ok(Outbox { arena, offer: *offer })
     }
 
     fn own_arena(&self, number: u64) -> Result<Arc<Arena>, Errno> {
@@ -312,6 +271,20 @@ mod tests {
     use super::super::super::linux::Linux;
     use super::*;
     use crate::gpu::{EmulatedOptions, GpuChoice};
+
+    impl Arenas {
+        /// Bytes of its own that streams have.
+        pub(crate) fn used_bytes(&self) -> u64 {
+            let own = lock(&self.own);
+            let used = |chunk: &Chunk| chunk.arena.len() as u64 - lock(&chunk.free).free_bytes();
+            own.values().flatten().map(|chunk| used(&chunk.it)).sum()
+        }
+
+        /// Bytes that new ones of its own may take.
+        pub(crate) fn free_bytes(&self) -> u64 {
+            *lock(&self.budget)
+        }
+    }
 
     #[test]
     fn memory_of_closed_streams_rests_and_goes_although_a_kernel_runs() {

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use gpunet_device::abi::errno::Errno;
 
 use super::super::system::SystemRef;
-use super::message::{BYTES, Message, WORDS};
+use super::message::{BYTES, Message};
 
 /// What there was to receive.
 #[expect(clippy::large_enum_variant, reason = "as its message")]
@@ -16,12 +16,6 @@ pub(crate) enum Received {
     Nothing,
     /// Nothing any more.
     Closed,
-}
-
-#[cfg(test)]
-std::thread_local! {
-    /// How often something was received on this thread, or was to be.
-    pub(super) static RECEIVED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
 /// One end of a control channel.
@@ -50,29 +44,22 @@ impl ControlChannel {
     /// The next message; EPROTO for one that makes no sense.
     pub(crate) fn receive(&self) -> Result<Received, Errno> {
         #[cfg(test)]
-        RECEIVED.set(RECEIVED.get() + 1);
+        super::tests::RECEIVED.set(super::tests::RECEIVED.get() + 1);
         let mut bytes = [0_u8; BYTES];
         match self.system.receive(self.as_fd(), &mut bytes) {
             Ok(packet) if packet.length == 0 => Ok(Received::Closed),
             Ok(packet) if packet.cut || packet.length != BYTES => Err(Errno::EPROTO),
-            Ok(packet) => match decoded(&bytes) {
-                Some(message) => Ok(Received::Message(message, packet.descriptor)),
-                None => Err(Errno::EPROTO),
-            },
+            Ok(packet) => {
+                let words = bytes.as_chunks::<8>().0;
+                let words = std::array::from_fn(|at| u64::from_le_bytes(words[at]));
+                let message = Message::from_words(&words).ok_or(Errno::EPROTO)?;
+                Ok(Received::Message(message, packet.descriptor))
+            }
             Err(Errno::EAGAIN | Errno::EINTR) => Ok(Received::Nothing),
             Err(Errno::ECONNRESET) => Ok(Received::Closed),
             Err(errno) => Err(errno),
         }
     }
-}
-
-fn decoded(bytes: &[u8; BYTES]) -> Option<Message> {
-    let (eights, _) = bytes.as_chunks::<8>();
-    let mut words = [0; WORDS];
-    for (word, eight) in words.iter_mut().zip(eights) {
-        *word = u64::from_le_bytes(*eight);
-    }
-    Message::from_words(&words)
 }
 
 impl Drop for ControlChannel {

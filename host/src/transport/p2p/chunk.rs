@@ -2,15 +2,16 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, Weak};
 
 use gpunet_device::abi::errno::Errno;
 
 use crate::gpu::{Arena, MemoryError};
+use crate::lock::lock;
 use crate::pool::Buddies;
 
 /// All arenas that this process has made, for its own nets: those need no descriptor.
-static OWN: Mutex<Option<HashMap<u64, Weak<Arena>>>> = Mutex::new(None);
+static OWN: LazyLock<Mutex<HashMap<u64, Weak<Arena>>>> = LazyLock::new(Mutex::default);
 /// The number of the next.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
@@ -28,7 +29,7 @@ impl Chunk {
     pub(super) fn new(arena: Arena) -> Self {
         let arena = Arc::new(arena);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        lock(&OWN).get_or_insert_default().insert(number, Arc::downgrade(&arena));
+        lock(&OWN).insert(number, Arc::downgrade(&arena));
         let free = Mutex::new(Buddies::new(arena.len() as u64));
         Self { number, arena, free, spoilt: AtomicBool::new(false) }
     }
@@ -36,19 +37,13 @@ impl Chunk {
 
 impl Drop for Chunk {
     fn drop(&mut self) {
-        if let Some(own) = lock(&OWN).as_mut() {
-            own.remove(&self.number);
-        }
+        lock(&OWN).remove(&self.number);
     }
 }
 
 /// The arena of this process with that number, whichever net has it.
 pub(super) fn arena_of_this_process(number: u64) -> Option<Arc<Arena>> {
-    lock(&OWN).as_ref().and_then(|own| own.get(&number)).and_then(Weak::upgrade)
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&OWN).get(&number).and_then(Weak::upgrade)
 }
 
 pub(super) fn out_of_memory(error: &MemoryError) -> Errno {

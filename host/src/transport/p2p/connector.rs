@@ -16,12 +16,12 @@ use super::stream::P2pStream;
 
 enum State {
     /// The listener's queue was full: until when it is called again and again.
-    Waiting {
-        until: Duration,
-    },
+    Waiting { until: Duration },
     /// The listener's proxy will take the call.
     Called(ControlChannel),
+    /// It answers.
     Handshake(Box<Handshake>),
+    /// The stream is there.
     Connected(Box<P2pStream>),
     /// It failed.
     Gone,

@@ -89,15 +89,12 @@ impl DeferredFrees {
         }
         let key = self.next;
         self.next += 1;
-        let watched = match &self.set {
-            Some(set) => set.add(free.channel.as_fd(), key),
-            None => ReadySet::new(self.system).and_then(|set| {
-                let added = set.add(free.channel.as_fd(), key);
-                self.set = Some(set);
-                added
-            }),
-        };
-        if watched.is_err() || !free.close_sent {
+        if self.set.is_none() {
+            self.set = ReadySet::new(self.system).ok();
+        }
+        let set = self.set.as_ref();
+        let watched = set.is_some_and(|set| set.add(free.channel.as_fd(), key).is_ok());
+        if !watched || !free.close_sent {
             self.polled.push_back(key);
         }
         self.entries.insert(key, free);
@@ -139,9 +136,15 @@ impl DeferredFrees {
         }
         Some(free)
     }
+}
 
-    #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
-        self.entries.len()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl DeferredFrees {
+        pub(crate) fn len(&self) -> usize {
+            self.entries.len()
+        }
     }
 }

@@ -47,8 +47,7 @@ pub(crate) struct Handshake {
     p2p: Arc<P2p>,
     channel: Arc<ControlChannel>,
     names: Names,
-    receive_ring: u32,
-    send_ring: u32,
+    sizes: RingSizes,
     expected: Expected,
     /// What the caller has offered: the listener's kernel may write there already.
     offered: Option<Inbox>,
@@ -62,11 +61,12 @@ impl Handshake {
         names: Names,
         sizes: RingSizes,
     ) -> Result<Box<Self>, Errno> {
-        channel.peer_pid()?;
-        let (token, gpu) = (process::token(), p2p.gpu.identity());
-        let (name, called) = (names.own, names.peer);
-        channel.send(Message::Hello { token, gpu, send_ring: sizes.send, name, called }, None)?;
-        Ok(Self::new(p2p, channel, names, sizes, Expected::Welcome))
+        let mut this = Self::answer(p2p, channel, names, sizes)?;
+        let (token, gpu) = (process::token(), this.p2p.gpu.identity());
+        let (send_ring, name, called) = (sizes.send, names.own, names.peer);
+        this.channel.send(Message::Hello { token, gpu, send_ring, name, called }, None)?;
+        this.expected = Expected::Welcome;
+        Ok(this)
     }
 
     /// Of one that was called.
@@ -77,19 +77,8 @@ impl Handshake {
         sizes: RingSizes,
     ) -> Result<Box<Self>, Errno> {
         channel.peer_pid()?;
-        Ok(Self::new(p2p, channel, names, sizes, Expected::Hello))
-    }
-
-    fn new(
-        p2p: Arc<P2p>,
-        channel: ControlChannel,
-        names: Names,
-        sizes: RingSizes,
-        expected: Expected,
-    ) -> Box<Self> {
-        let (channel, offered) = (Arc::new(channel), None);
-        let RingSizes { receive: receive_ring, send: send_ring } = sizes;
-        Box::new(Self { p2p, channel, names, receive_ring, send_ring, expected, offered })
+        let (channel, expected) = (Arc::new(channel), Expected::Hello);
+        Ok(Box::new(Self { p2p, channel, names, sizes, expected, offered: None }))
     }
 
     /// Goes on as far as it can; the stream once it is connected.
@@ -116,18 +105,16 @@ impl Handshake {
                         return self.refuse(Errno::EXDEV);
                     }
                     self.names = self.names.of_accepted(name, called);
-                    self.receive_ring = together(self.receive_ring, send_ring);
-                    let (token, send_ring) = (process::token(), self.send_ring);
+                    self.sizes.receive = together(self.sizes.receive, send_ring);
+                    let (token, send_ring) = (process::token(), self.sizes.send);
                     self.channel.send(Message::Welcome { token, gpu: own_gpu, send_ring }, None)?;
                     Expected::Offer(peer, gpu == own_gpu)
                 }
                 (Expected::Welcome, (Message::Welcome { token, gpu, send_ring }, _)) => {
                     let peer = Process { pid: self.channel.peer_pid()?, token };
-                    let ring = together(self.receive_ring, send_ring);
-                    let inbox = self.p2p.inbox(peer, ring, arena::new_base(self.p2p.system))?;
-                    let (offer, descriptor) = inbox.offer()?;
-                    self.channel.send(Message::Offer(offer), Some(descriptor.as_fd()))?;
-                    self.offered = Some(inbox);
+                    let ring = together(self.sizes.receive, send_ring);
+                    self.offered =
+                        Some(self.offer(peer, ring, arena::new_base(self.p2p.system))?);
                     Expected::Offer(peer, gpu == self.p2p.gpu.identity())
                 }
                 (Expected::Offer(peer, one_gpu), (Message::Offer(offer), descriptor)) => {
@@ -140,8 +127,8 @@ impl Handshake {
                     let inbox = match self.offered.take() {
                         Some(inbox) => inbox,
                         None => {
-                            let answered = self.answer_offer(peer, offer.base);
-                            answered.or_else(|errno| self.refuse(errno))?
+                            let offered = self.offer(peer, self.sizes.receive, offer.base);
+                            offered.or_else(|errno| self.refuse(errno))?
                         }
                     };
                     let (p2p, channel) = (Arc::clone(&self.p2p), Arc::clone(&self.channel));
@@ -154,8 +141,9 @@ impl Handshake {
         }
     }
 
-    fn answer_offer(&self, peer: Process, base: u64) -> Result<Inbox, Errno> {
-        let inbox = self.p2p.inbox(peer, self.receive_ring, base)?;
+    /// Offers the other end an inbox.
+    fn offer(&self, peer: Process, ring: u32, base: u64) -> Result<Inbox, Errno> {
+        let inbox = self.p2p.inbox(peer, ring, base)?;
         let (offer, descriptor) = inbox.offer()?;
         self.channel.send(Message::Offer(offer), Some(descriptor.as_fd()))?;
         Ok(inbox)

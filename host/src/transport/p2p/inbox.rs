@@ -14,36 +14,32 @@ use gpunet_device::abi::layout::{
 use gpunet_device::abi::net::WINDOW;
 use gpunet_device::planted::{Bug, planted};
 
-use super::chunk::{Chunk, lock, out_of_memory};
+use super::super::provider::KernelMemory;
+use super::chunk::{Chunk, out_of_memory};
 use super::message::Offer;
 use crate::gpu::Arena;
+use crate::lock::lock;
 
 /// Where a stream receives. Dropped, its memory can be used by the next stream with the same peer:
 /// who drops it knows that the peer's kernel no longer writes there, or spoils it.
 pub(crate) struct Inbox {
     pub(super) chunk: Arc<Chunk>,
-    ring: u64,
-    capacity: u32,
-    inbox: u64,
-    base: u64,
+    offer: Offer,
 }
 
 impl Drop for Inbox {
     fn drop(&mut self) {
-        self.chunk.arena.mark(self.inbox as usize, false);
+        self.chunk.arena.mark(self.offer.inbox as usize, false);
         let mut free = lock(&self.chunk.free);
-        free.free(self.ring, self.capacity);
-        free.free(self.inbox, P2P_INBOX_BYTES as u32);
+        free.free(self.offer.ring, self.offer.capacity);
+        free.free(self.offer.inbox, P2P_INBOX_BYTES as u32);
     }
 }
 
 /// Where the other end of a stream receives.
 pub(crate) struct Outbox {
     pub(super) arena: Arc<Arena>,
-    pub(super) ring: u64,
-    pub(super) capacity: u32,
-    pub(super) inbox: u64,
-    pub(super) base: u64,
+    pub(super) offer: Offer,
 }
 
 impl Inbox {
@@ -59,22 +55,24 @@ impl Inbox {
             return None;
         };
         drop(free);
-        Some(Self { chunk: Arc::clone(chunk), ring, capacity, inbox, base })
+        let (arena, arena_bytes) = (chunk.number, chunk.arena.len() as u64);
+        let offer = Offer { arena, arena_bytes, ring, capacity, inbox, base };
+        Some(Self { chunk: Arc::clone(chunk), offer })
     }
 
     /// Writes the inbox anew: what stands there is the last stream's.
     pub(super) fn prepare(&self) -> Result<(), Errno> {
         // No unit belongs to a packet of the stream.
-        let mut words = vec![Unit::blank(self.base).0; P2P_INBOX_WORDS];
+        let mut words = vec![Unit::blank(self.offer.base).0; P2P_INBOX_WORDS];
         words[..UNITS_AT].fill(0);
-        words[TAIL_AT] = Progress::new(self.base, 0).0;
-        words[HEAD_AT] = Progress::new(self.base, 0).0;
+        words[TAIL_AT] = Progress::new(self.offer.base, 0).0;
+        words[HEAD_AT] = Progress::new(self.offer.base, 0).0;
         if planted(Bug::UnitsOfLastStream) {
             words.truncate(UNITS_AT);
         }
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        let written = self.chunk.arena.write(self.inbox as usize, &bytes);
-        self.chunk.arena.mark(self.inbox as usize, true);
+        let written = self.chunk.arena.write(self.offer.inbox as usize, &bytes);
+        self.chunk.arena.mark(self.offer.inbox as usize, true);
         written.map_err(|error| out_of_memory(&error))
     }
 
@@ -92,30 +90,21 @@ impl Inbox {
 
     /// Where the stream's counters begin.
     pub(crate) fn base(&self) -> u64 {
-        self.base
+        self.offer.base
     }
 
     pub(crate) fn location(&self) -> RingLocation {
-        location(&self.chunk.arena, self.ring, self.capacity, self.base)
+        location(&self.chunk.arena, &self.offer)
     }
 
     pub(crate) fn inbox_page(&self) -> u32 {
-        page(&self.chunk.arena, self.inbox)
-    }
-
-    /// The page of the window where its ring begins.
-    pub(crate) fn ring_page(&self) -> u32 {
-        page(&self.chunk.arena, self.ring)
+        page(&self.chunk.arena, self.offer.inbox)
     }
 
     /// What the peer is sent of it, and the descriptor of its arena.
     pub(crate) fn offer(&self) -> Result<(Offer, OwnedFd), Errno> {
-        let Self { chunk, ring, capacity, inbox, base } = self;
-        let descriptor = chunk.arena.export().map_err(|error| out_of_memory(&error.into()))?;
-        let (arena, arena_bytes) = (chunk.number, chunk.arena.len() as u64);
-        let (ring, capacity, inbox, base) = (*ring, *capacity, *inbox, *base);
-        let offer = Offer { arena, arena_bytes, ring, capacity, inbox, base };
-        Ok((offer, descriptor))
+        let descriptor = self.chunk.arena.export();
+        Ok((self.offer, descriptor.map_err(|error| out_of_memory(&error.into()))?))
     }
 
     /// Notifies this side's kernel that nobody takes what it sends: the other end's, which writes the head
@@ -123,12 +112,18 @@ impl Inbox {
     /// that has sent the bytes, which a word written by the host does not carry on; and what the proxy says
     /// of the end is read beside it.
     pub(crate) fn fail_head(&self) -> Result<(), Errno> {
-        let at = self.inbox as usize + HEAD_AT * 8;
+        let at = self.offer.inbox as usize + HEAD_AT * 8;
         let mut head = [0; 8];
         self.chunk.arena.read(at, &mut head).map_err(|error| out_of_memory(&error))?;
         let failed = u64::from_ne_bytes(head) | Progress::ENDED | Progress::FAILED;
         let written = self.chunk.arena.write(at, &failed.to_ne_bytes());
         written.map_err(|error| out_of_memory(&error))
+    }
+}
+
+impl KernelMemory for Inbox {
+    fn page(&self) -> u32 {
+        page(&self.chunk.arena, self.offer.ring)
     }
 }
 
@@ -139,15 +134,16 @@ impl Outbox {
     }
 
     pub(crate) fn location(&self) -> RingLocation {
-        location(&self.arena, self.ring, self.capacity, self.base)
+        location(&self.arena, &self.offer)
     }
 
     pub(crate) fn inbox_page(&self) -> u32 {
-        page(&self.arena, self.inbox)
+        page(&self.arena, self.offer.inbox)
     }
 }
 
-fn location(arena: &Arena, ring: u64, capacity: u32, base: u64) -> RingLocation {
+fn location(arena: &Arena, offer: &Offer) -> RingLocation {
+    let Offer { ring, capacity, base, .. } = *offer;
     RingLocation { region: WINDOW, offset: arena.offset() + ring, capacity, base }
 }
 
@@ -169,7 +165,7 @@ mod tests {
         let arenas = Arc::new(Arenas::new(&Linux, gpu, 64 << 20));
         let inbox = arenas.inbox(Process { pid: 1, token: 1 }, 4096, BASE).expect("memory");
         let announced = [Progress::new(BASE + 40, Progress::PACKET), Progress::new(BASE + 9, 0)];
-        let at = inbox.inbox as usize + TAIL_AT * 8;
+        let at = inbox.offer.inbox as usize + TAIL_AT * 8;
         let bytes = announced.map(|progress| progress.0.to_ne_bytes());
         inbox.chunk.arena.write(at, bytes.as_flattened()).expect("it is there");
         inbox.fail_head().expect("it is there");

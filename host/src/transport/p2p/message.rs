@@ -57,23 +57,21 @@ fn identity_words(gpu: [u8; 17]) -> [u64; 3] {
 impl Message {
     pub(super) fn to_words(self) -> [u64; WORDS] {
         let mut words = [0; WORDS];
-        let halves = |token: u128| [token as u64, (token >> 64) as u64];
+        if let Self::Hello { token, gpu, send_ring, .. } | Self::Welcome { token, gpu, send_ring } =
+            self
+        {
+            words[3] = u64::from(send_ring);
+            words[4..6].copy_from_slice(&[token as u64, (token >> 64) as u64]);
+            words[6..9].copy_from_slice(&identity_words(gpu));
+        }
         let (kind, content): (u64, &[u64]) = match self {
-            Self::Hello { token, gpu, send_ring, name, called } => {
-                words[3] = u64::from(send_ring);
-                words[4..6].copy_from_slice(&halves(token));
-                words[6..9].copy_from_slice(&identity_words(gpu));
+            Self::Hello { name, called, .. } => {
                 words[9] = u64::from(ABI_VERSION);
                 let addresses = [name.to_words(), called.to_words()];
                 words[10..].copy_from_slice(addresses.as_flattened());
                 (1, &[])
             }
-            Self::Welcome { token, gpu, send_ring } => {
-                words[3] = u64::from(send_ring);
-                words[4..6].copy_from_slice(&halves(token));
-                words[6..9].copy_from_slice(&identity_words(gpu));
-                (2, &[])
-            }
+            Self::Welcome { .. } => (2, &[]),
             Self::Refused { errno } => (3, &[errno as u32 as u64]),
             Self::Offer(offer) => {
                 let Offer { arena, arena_bytes, ring, capacity, inbox, base } = offer;

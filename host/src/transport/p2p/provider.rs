@@ -8,15 +8,12 @@ use gpunet_device::abi::option::SocketOption;
 use gpunet_device::{Domain, SocketAddr};
 
 use super::super::provider::{KernelMemory, Port, Provider};
-use super::super::ready_set::ReadySet;
-use super::super::system::Registration;
 use super::super::unconnected::Unconnected;
-use super::super::{Acceptor, Connector, Transport};
+use super::super::{Connector, Transport};
 use super::acceptor::P2pAcceptor;
 use super::arena::BASE;
 use super::connector::P2pConnector;
 use super::handshake::TIMEOUT;
-use super::inbox::Inbox;
 use super::names::{Names, is_mapped};
 use super::process::Process;
 use super::registry::nobody_at;
@@ -68,15 +65,14 @@ impl Provider for P2p {
         Some(if last { TIMEOUT } else { SHORT_TIMEOUT })
     }
 
-    fn port(
-        self: Arc<Self>,
-        socket: &Unconnected,
-        address: &SocketAddr,
-    ) -> Result<Box<dyn Port>, Errno> {
+    fn port(self: Arc<Self>, socket: &Unconnected, address: &SocketAddr) -> Result<Port, Errno> {
         let v6_only = socket.is_set(SocketOption::V6Only);
         let shared = socket.is_set(SocketOption::ReusePort);
-        let registration = self.registry.listen(address, v6_only, shared)?;
-        Ok(Box::new(P2pPort { p2p: self, registration, address: *address }))
+        let (address, registration) = (*address, self.registry.listen(address, v6_only, shared)?);
+        Ok(Box::new(move |socket, _backlog, set| {
+            let (domain, set) = (socket.domain, Arc::clone(set));
+            Ok(Box::new(P2pAcceptor::new(self, registration, domain, address, set)?))
+        }))
     }
 
     fn kernel_memory(&self, bytes: u32) -> Option<Result<Box<dyn KernelMemory>, Errno>> {
@@ -95,32 +91,6 @@ impl Provider for P2p {
 
     #[cfg(test)]
     fn left_behind(&self) -> (usize, u64) {
-        (self.deferred().len(), self.arenas.used_bytes())
-    }
-}
-
-impl KernelMemory for Inbox {
-    fn page(&self) -> u32 {
-        self.ring_page()
-    }
-}
-
-/// An address in the registry.
-struct P2pPort {
-    p2p: Arc<P2p>,
-    registration: Box<dyn Registration>,
-    address: SocketAddr,
-}
-
-impl Port for P2pPort {
-    fn listen(
-        self: Box<Self>,
-        socket: &Unconnected,
-        _backlog: u32,
-        set: &Arc<ReadySet>,
-    ) -> Result<Box<dyn Acceptor>, Errno> {
-        let Self { p2p, registration, address } = *self;
-        let set = Arc::clone(set);
-        Ok(Box::new(P2pAcceptor::new(p2p, registration, socket.domain, address, set)?))
+        (crate::lock::lock(&self.deferred).len(), self.arenas.used_bytes())
     }
 }

@@ -96,6 +96,7 @@ impl FolderRegistry {
         Err(Errno::EADDRINUSE)
     }
 
+    /// Makes sure of a folder inside, or of the whole.
     fn own_subfolder(&self, folder: &Path) -> Result<(), Errno> {
         let user = rustix::process::geteuid().as_raw();
         // Who made the one around it may have removed that.
@@ -114,9 +115,7 @@ impl FolderRegistry {
             }
             // Who made the folder has removed it, or who clears up old files.
             Err(rustix::io::Errno::NOENT) => {
-                let user = rustix::process::geteuid().as_raw();
-                own_folder(&self.folder, user).map_err(|_| Errno::EACCES)?;
-                own_folder(folder, user).map_err(|_| Errno::EACCES)?;
+                self.own_subfolder(folder)?;
                 rustix::net::bind(socket, &to).map_err(errno)
             }
             bound => bound.map_err(errno),

@@ -1,7 +1,7 @@
 //! What the p2p streams of a net have in common.
 
 use std::os::fd::OwnedFd;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use gpunet_device::SocketAddr;
 use gpunet_device::abi::errno::Errno;
@@ -13,6 +13,7 @@ use super::deferred::{DeferredFree, DeferredFrees};
 use super::inbox::Inbox;
 use super::process::Process;
 use crate::gpu::Gpu;
+use crate::lock::lock;
 use crate::seldom::Seldom;
 
 /// See the module.
@@ -24,7 +25,7 @@ pub(crate) struct P2p {
     /// Limits log lines about calls that failed: any process may call.
     pub(super) refusals: Seldom,
     /// Inboxes whose streams are closed here and not yet at the other end.
-    deferred: Mutex<DeferredFrees>,
+    pub(super) deferred: Mutex<DeferredFrees>,
 }
 
 impl P2p {
@@ -60,19 +61,15 @@ impl P2p {
         }
     }
 
-    pub(super) fn deferred(&self) -> MutexGuard<'_, DeferredFrees> {
-        self.deferred.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Keeps an inbox until the other end no longer writes there.
     pub(super) fn defer_free(&self, free: DeferredFree) {
-        self.deferred().add(free);
+        lock(&self.deferred).add(free);
         self.free_complete();
     }
 
     /// Frees the inboxes of streams that are closed at both ends by now.
     pub(super) fn free_complete(&self) {
-        let complete = self.deferred().collect();
+        let complete = lock(&self.deferred).collect();
         // Not under the lock.
         drop(complete);
     }

@@ -21,6 +21,11 @@ use crate::gpu::{EmulatedOptions, Gpu, GpuChoice, LaunchSpec, Running, WaitOutco
 use gpunet_device::abi::errno::Errno;
 use gpunet_device::{Domain, SocketAddr};
 
+std::thread_local! {
+    /// How often something was received on this thread, or was to be.
+    pub(super) static RECEIVED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
 /// Kernels that wait for a word of the test.
 struct Kernel {
     running: Running,
@@ -99,7 +104,7 @@ fn half_connected(caller: &Arc<P2p>, listener: &Arc<P2p>) -> (Box<Handshake>, Bo
 
 fn deferred(p2p: &P2p) -> usize {
     p2p.tidy();
-    p2p.deferred().len()
+    crate::lock::lock(&p2p.deferred).len()
 }
 
 #[test]
@@ -322,16 +327,16 @@ fn received_while_closing(count: usize) -> u64 {
         calls.push(call);
         accepted.push(accept);
     }
-    let before = channel::RECEIVED.get();
+    let before = RECEIVED.get();
     for mut stream in calls {
         assert!(stream.leave());
     }
-    assert_eq!(caller.deferred().len(), count);
+    assert_eq!(crate::lock::lock(&caller.deferred).len(), count);
     for mut stream in accepted {
         assert!(stream.leave());
     }
     assert_eq!((deferred(&caller), deferred(&listener)), (0, 0));
-    channel::RECEIVED.get() - before
+    RECEIVED.get() - before
 }
 
 #[test]

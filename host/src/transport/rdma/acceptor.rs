@@ -15,46 +15,7 @@ use super::prepared::Prepared;
 use super::stream::RdmaStream;
 use super::{Rdma, errno};
 
-/// A port that nobody listens at yet.
-pub(super) struct RdmaPort {
-    rdma: Arc<Rdma>,
-    options: RdmaOptions,
-    listener: Listener,
-    bound: IpSocketAddr,
-}
-
-impl RdmaPort {
-    /// Holds it from now on, as a socket's address is.
-    pub(super) fn bind(
-        rdma: Arc<Rdma>,
-        options: RdmaOptions,
-        address: &SocketAddr,
-    ) -> Result<Self, Errno> {
-        let local = options.ip(address)?;
-        let listener = match local {
-            IpSocketAddr::V4(_) => Listener::bind(rdma.libraries, local),
-            IpSocketAddr::V6(v6) => Listener::bind_v6(rdma.libraries, v6, options.v6_only),
-        };
-        let listener = listener.map_err(|error| errno(&error))?;
-        let bound = listener.local_address().unwrap_or(local);
-        Ok(Self { rdma, options, listener, bound })
-    }
-
-    /// With options that were set since.
-    pub(super) fn with_options(self, options: RdmaOptions) -> Self {
-        // A port that is bound has its family.
-        let v6_only = self.options.v6_only;
-        Self { options: RdmaOptions { v6_only, ..options }, ..self }
-    }
-
-    pub(super) fn accept_by(self, backlog: u32) -> Result<RdmaAcceptor, Errno> {
-        let Self { rdma, options, listener, bound } = self;
-        listener.listen(backlog).map_err(|error| errno(&error))?;
-        Ok(RdmaAcceptor { rdma, options, listener: Some(listener), bound, next: None })
-    }
-}
-
-/// See the module.
+/// See the module. It holds its port from the start, and peers come once it listens.
 pub(super) struct RdmaAcceptor {
     rdma: Arc<Rdma>,
     options: RdmaOptions,
@@ -66,10 +27,34 @@ pub(super) struct RdmaAcceptor {
 }
 
 impl RdmaAcceptor {
+    /// Holds a port from now on, as a socket's address is.
+    pub(super) fn bind(
+        rdma: Arc<Rdma>,
+        options: RdmaOptions,
+        address: &SocketAddr,
+    ) -> Result<Self, Errno> {
+        let local = options.ip(address)?;
+        let listener = match local {
+            IpSocketAddr::V4(_) => Listener::bind(rdma.libraries, local),
+            IpSocketAddr::V6(v6) => Listener::bind_v6(rdma.libraries, v6, options.v6_only),
+        };
+        let listener = listener.map_err(errno)?;
+        let bound = listener.local_address().unwrap_or(local);
+        Ok(Self { rdma, options, listener: Some(listener), bound, next: None })
+    }
+
+    /// Listens, with options that were set since.
+    pub(super) fn listen(mut self, options: RdmaOptions, backlog: u32) -> Result<Self, Errno> {
+        // A port that is bound has its family.
+        self.options = RdmaOptions { v6_only: self.options.v6_only, ..options };
+        self.listener.as_ref().ok_or(Errno::EINVAL)?.listen(backlog).map_err(errno)?;
+        Ok(self)
+    }
+
     /// The next request, with its device. After an error there may be more.
     fn next_request(&self) -> Result<Option<Prepared>, Errno> {
         let Some(listener) = &self.listener else { return Ok(None) };
-        let Some(request) = listener.next().map_err(|error| errno(&error))? else {
+        let Some(request) = listener.next().map_err(errno)? else {
             return Ok(None);
         };
         // Its device may not be for us: then it is rejected, and others wait behind it.

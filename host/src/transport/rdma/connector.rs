@@ -17,11 +17,10 @@ use super::stream::RdmaStream;
 use super::{Rdma, errno};
 
 enum State {
-    Fresh,
+    /// It has no device yet, or it failed.
+    Idle,
     Prepared(Prepared),
     Connecting(Box<RdmaStream>),
-    /// It failed.
-    Gone,
 }
 
 /// See the module.
@@ -44,7 +43,7 @@ impl RdmaConnector {
         if in_host_memory && rdma.allowed(options.placements)(Placement::Bounce) {
             options.placements = Some(Placements::only(Placement::Bounce));
         }
-        Self { rdma, options, bound, state: State::Fresh }
+        Self { rdma, options, bound, state: State::Idle }
     }
 }
 
@@ -53,7 +52,7 @@ impl Socket for RdmaConnector {
         Transport::Rdma(match &self.state {
             State::Prepared(prepared) => Some(prepared.placement),
             State::Connecting(stream) => return stream.transport(),
-            State::Fresh | State::Gone => None,
+            State::Idle => None,
         })
     }
 
@@ -90,7 +89,7 @@ impl Socket for RdmaConnector {
 impl Connector for RdmaConnector {
     fn region(&mut self, peer: &SocketAddr) -> Result<RingRegion, Errno> {
         let peer = self.options.ip(peer)?;
-        let route = self.rdma.route_to(self.bound, peer).map_err(|error| errno(&error))?;
+        let route = self.rdma.route_to(self.bound, peer).map_err(errno)?;
         let prepared = Prepared::new(&self.rdma, route, self.options.placements, None)?;
         let region = prepared.region();
         self.state = State::Prepared(prepared);
@@ -106,7 +105,7 @@ impl Connector for RdmaConnector {
 
     fn connect(&mut self, peer: &SocketAddr) -> Result<bool, Errno> {
         let peer = self.options.ip(peer)?;
-        let State::Prepared(prepared) = std::mem::replace(&mut self.state, State::Gone) else {
+        let State::Prepared(prepared) = std::mem::replace(&mut self.state, State::Idle) else {
             return Err(Errno::EINVAL);
         };
         let (local, placement) = (prepared.local, prepared.placement);

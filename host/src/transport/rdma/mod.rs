@@ -24,16 +24,17 @@ mod release;
 mod stream;
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use gpunet_device::abi::errno::Errno;
-use rsocket_shim::load::{Libraries, LoadError};
+use rsocket_shim::load::Libraries;
 use rsocket_shim::stream::{Request, StreamError};
 use rsocket_shim::verbs::{Device, VerbsError};
 use serde::Serialize;
 
 use super::{Placement, Placements};
 use crate::gpu::{DeviceMemory, Gpu, HostMemory, RemoteWrites};
+use crate::lock::lock;
 use crate::seldom::Seldom;
 use adapter::Adapter;
 use peers::Peers;
@@ -54,11 +55,6 @@ pub(crate) struct Rdma {
 }
 
 impl Rdma {
-    /// Whether this machine has RDMA.
-    pub(crate) fn look() -> Result<&'static Libraries, LoadError> {
-        Libraries::load()
-    }
-
     pub(crate) fn new(
         libraries: &'static Libraries,
         gpu: Gpu,
@@ -66,25 +62,23 @@ impl Rdma {
         gpu_rings: Option<Arc<DeviceMemory>>,
         placements: Placements,
     ) -> Self {
-        let (adapters, peers) = (Mutex::default(), Peers::default());
-        let (refusals, releaser) = (Seldom::default(), Releaser::default());
         Self {
             libraries,
             gpu,
             host_rings,
             gpu_rings,
             placements,
-            adapters,
-            peers,
-            refusals,
-            releaser,
+            adapters: Mutex::default(),
+            peers: Peers::default(),
+            refusals: Seldom::default(),
+            releaser: Releaser::default(),
         }
     }
 
     /// The adapter that has a local address.
     fn adapter(&self, local: SocketAddr) -> Result<Arc<Adapter>, StreamError> {
         let device = Device::at(self.libraries, local)?;
-        let mut adapters = self.adapters.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut adapters = lock(&self.adapters);
         if let Some(known) = adapters.iter().find(|adapter| *adapter.device() == device) {
             return Ok(Arc::clone(known));
         }
@@ -121,12 +115,6 @@ impl Rdma {
         Ok((self.adapter(local)?, local))
     }
 
-    /// What each device that was used made of the rings.
-    fn report(&self) -> Vec<AdapterReport> {
-        let adapters = self.adapters.lock().unwrap_or_else(PoisonError::into_inner);
-        adapters.iter().map(|adapter| adapter.report()).collect()
-    }
-
     /// Where rings may lie, by the net's wish and a socket's own.
     fn allowed(&self, wish: Option<Placements>) -> impl Fn(Placement) -> bool {
         let net = self.placements;
@@ -160,7 +148,7 @@ pub struct AdapterReport {
 }
 
 /// The number for a kernel, and the reason for people.
-fn errno(error: &StreamError) -> Errno {
+fn errno(error: StreamError) -> Errno {
     let errno = Errno(error.errno());
     tracing::debug!(%error, %errno, "RDMA");
     errno

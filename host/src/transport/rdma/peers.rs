@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr as IpSocketAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use gpunet_device::SocketAddr;
+
+use crate::lock::lock;
 
 /// How long it is remembered.
 const REMEMBERED: Duration = Duration::from_secs(60);
@@ -17,19 +19,15 @@ const MOST_PEERS: usize = 4096;
 pub(super) struct Peers(Mutex<HashMap<IpSocketAddr, (bool, Instant)>>);
 
 impl Peers {
-    fn lock(&self) -> MutexGuard<'_, HashMap<IpSocketAddr, (bool, Instant)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn takes_rdma(&self, peer: IpSocketAddr) -> Option<bool> {
-        let peers = self.lock();
+        let peers = lock(&self.0);
         let (takes, noted) = peers.get(&peer)?;
         (noted.elapsed() < REMEMBERED).then_some(*takes)
     }
 
     pub(super) fn note(&self, peer: &SocketAddr, takes: bool) {
         let Some(peer) = peer.to_ip() else { return };
-        let mut peers = self.lock();
+        let mut peers = lock(&self.0);
         if peers.len() >= MOST_PEERS {
             peers.clear();
         }

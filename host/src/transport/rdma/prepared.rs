@@ -61,15 +61,14 @@ impl Prepared {
     pub(super) fn connect(mut self, peer: IpSocketAddr) -> Result<Stream, Errno> {
         let (domain, buffers) = self.rings.take().ok_or(Errno::ENOBUFS)?;
         Stream::connect(&domain, Some(self.local), peer, buffers, Settings::default())
-            .map_err(|error| errno(&error))
+            .map_err(errno)
     }
 
     /// Accepts the peer's request.
     pub(super) fn accept(mut self) -> Result<Stream, Errno> {
         let (domain, buffers) = self.rings.take().ok_or(Errno::ENOBUFS)?;
         let request = self.request.take().ok_or(Errno::EINVAL)?;
-        Stream::accept(request, &domain, buffers, Settings::default())
-            .map_err(|error| errno(&error))
+        Stream::accept(request, &domain, buffers, Settings::default()).map_err(errno)
     }
 }
 

@@ -7,13 +7,13 @@ use gpunet_device::abi::errno::Errno;
 use gpunet_device::{Domain, SocketAddr};
 
 use super::super::provider::{Port, Provider};
-use super::super::ready_set::ReadySet;
 use super::super::unconnected::Unconnected;
-use super::super::{Acceptor, Connector, Transport, TransportChoice};
-use super::acceptor::RdmaPort;
+use super::super::{Connector, Transport, TransportChoice};
+use super::acceptor::RdmaAcceptor;
 use super::connector::RdmaConnector;
 use super::options::RdmaOptions;
 use super::{AdapterReport, Rdma};
+use crate::lock::lock;
 
 /// How long a peer may take to answer where other transports follow. A machine without RDMA
 /// does not even refuse, and the system would ask it for a minute.
@@ -59,26 +59,14 @@ impl Provider for Rdma {
         true
     }
 
-    fn port(
-        self: Arc<Self>,
-        socket: &Unconnected,
-        address: &SocketAddr,
-    ) -> Result<Box<dyn Port>, Errno> {
-        Ok(Box::new(RdmaPort::bind(self, RdmaOptions::of(socket), address)?))
+    fn port(self: Arc<Self>, socket: &Unconnected, address: &SocketAddr) -> Result<Port, Errno> {
+        let port = RdmaAcceptor::bind(self, RdmaOptions::of(socket), address)?;
+        Ok(Box::new(move |socket, backlog, _set| {
+            Ok(Box::new(port.listen(RdmaOptions::of(socket), backlog)?))
+        }))
     }
 
     fn adapters(&self) -> Vec<AdapterReport> {
-        self.report()
-    }
-}
-
-impl Port for RdmaPort {
-    fn listen(
-        self: Box<Self>,
-        socket: &Unconnected,
-        backlog: u32,
-        _set: &Arc<ReadySet>,
-    ) -> Result<Box<dyn Acceptor>, Errno> {
-        Ok(Box::new(self.with_options(RdmaOptions::of(socket)).accept_by(backlog)?))
+        lock(&self.adapters).iter().map(|adapter| adapter.report()).collect()
     }
 }

@@ -5,8 +5,10 @@
 //! that are gone is still to be unregistered ([`Releaser::has_room`]).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
+
+use crate::lock::lock;
 
 /// Streams whose memory may be waiting to be unregistered when another one is registered.
 const MOST_PENDING: usize = 256;
@@ -30,7 +32,7 @@ impl Releaser {
 
     /// Drops it, later and elsewhere. Never waits.
     pub(super) fn release(&self, registered: Registered) {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queue = lock(&self.queue);
         self.pending.fetch_add(1, Ordering::Relaxed);
         let unsent = match queue.as_ref() {
             Some(sender) => sender.send(registered).err().map(|unsent| unsent.0),

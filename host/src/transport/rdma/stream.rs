@@ -41,38 +41,17 @@ pub(super) struct RdmaStream {
 }
 
 impl RdmaStream {
-    /// One that has begun to connect, with the addresses of both ends.
-    pub(super) fn connecting(
+    fn new(
         rdma: Arc<Rdma>,
         options: RdmaOptions,
-        connection: Connection,
+        link: Link,
         placement: Placement,
         (local, peer): (IpSocketAddr, Option<IpSocketAddr>),
     ) -> Self {
-        let mut this = Self {
-            rdma,
-            options,
-            link: Link::Gone,
-            placement,
-            local,
-            peer,
-            reported_sent: 0,
-            reported_received: 0,
-            offered: 0,
-            busy: false,
-        };
-        this.start(connection);
-        this
-    }
-
-    /// One whose request is accepted when it has rings.
-    pub(super) fn accepted(rdma: Arc<Rdma>, options: RdmaOptions, prepared: Prepared) -> Self {
-        let (local, placement) = (prepared.local, prepared.placement);
-        let peer = prepared.request.as_ref().and_then(Request::peer_address);
         Self {
             rdma,
             options,
-            link: Link::Requested(prepared),
+            link,
             placement,
             local,
             peer,
@@ -83,11 +62,31 @@ impl RdmaStream {
         }
     }
 
+    /// One that has begun to connect, with the addresses of both ends.
+    pub(super) fn connecting(
+        rdma: Arc<Rdma>,
+        options: RdmaOptions,
+        connection: Connection,
+        placement: Placement,
+        ends: (IpSocketAddr, Option<IpSocketAddr>),
+    ) -> Self {
+        let mut this = Self::new(rdma, options, Link::Gone, placement, ends);
+        this.start(connection);
+        this
+    }
+
+    /// One whose request is accepted when it has rings.
+    pub(super) fn accepted(rdma: Arc<Rdma>, options: RdmaOptions, prepared: Prepared) -> Self {
+        let (local, placement) = (prepared.local, prepared.placement);
+        let peer = prepared.request.as_ref().and_then(Request::peer_address);
+        Self::new(rdma, options, Link::Requested(prepared), placement, (local, peer))
+    }
+
     /// Whether it is connected by now.
     pub(super) fn is_open(&mut self) -> Result<bool, Errno> {
         // One that is busy is open, and tried again.
         let (connection, progressed) = self.progress()?;
-        let _ = progressed.map_err(|error| errno(&error))?;
+        let _ = progressed.map_err(errno)?;
         Ok(connection.state() == State::Open)
     }
 
@@ -104,11 +103,13 @@ impl RdmaStream {
     fn apply_keepalive(&mut self) -> Result<(), Errno> {
         let every = self.options.keepalive();
         match &mut self.link {
-            Link::Connection(connection) => {
-                connection.set_keepalive(every).map_err(|error| errno(&error))
-            }
+            Link::Connection(connection) => connection.set_keepalive(every).map_err(errno),
             _ => Ok(()),
         }
+    }
+
+    fn connected(&self) -> Option<&Connection> {
+        if let Link::Connection(connection) = &self.link { Some(connection) } else { None }
     }
 
     fn connection(&mut self) -> Result<&mut Connection, Errno> {
@@ -160,27 +161,18 @@ impl Socket for RdmaStream {
     }
 
     fn local_addr(&self) -> Result<SocketAddr, Errno> {
-        let known = match &self.link {
-            Link::Connection(connection) => connection.local_address(),
-            _ => None,
-        };
+        let known = self.connected().and_then(Connection::local_address);
         Ok(self.options.name(known.unwrap_or(self.local)))
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        match &self.link {
-            Link::Connection(connection) => Some(connection.descriptor()),
-            _ => None,
-        }
+        self.connected().map(Connection::descriptor)
     }
 }
 
 impl Stream for RdmaStream {
     fn peer_addr(&self) -> Result<SocketAddr, Errno> {
-        let known = match &self.link {
-            Link::Connection(connection) => connection.peer_address(),
-            _ => None,
-        };
+        let known = self.connected().and_then(Connection::peer_address);
         known.or(self.peer).map(|ip| self.options.name(ip)).ok_or(Errno::ENOTCONN)
     }
 
@@ -206,7 +198,7 @@ impl Stream for RdmaStream {
         let _ = connection.consumed(arrived);
         self.reported_received = arrived;
         match progressed {
-            Err(error) => Err(errno(&error)),
+            Err(error) => Err(errno(error)),
             Ok(_) if arrived != reported => Ok(Transferred::Bytes((arrived - reported) as usize)),
             Ok(Next::Again) => Ok(Transferred::Bytes(0)),
             Ok(Next::Wait) => Ok(Transferred::Later),
@@ -219,7 +211,7 @@ impl Stream for RdmaStream {
             connection.shutdown_send();
         }
         let (_, progressed) = self.progress()?;
-        progressed.map(drop).map_err(|error| errno(&error))
+        progressed.map(drop).map_err(errno)
     }
 
     fn leave(&mut self) -> bool {
@@ -239,7 +231,7 @@ impl DeviceStream for RdmaStream {
         // The rest of what came before it failed is still for the kernel.
         match (new, progressed) {
             (0, Err(StreamError::Reset)) if connection.is_peer_done() => Ok(Transferred::End),
-            (0, Err(error)) => Err(errno(&error)),
+            (0, Err(error)) => Err(errno(error)),
             (0, Ok(_)) if connection.is_peer_done() => Ok(Transferred::End),
             (0, Ok(Next::Again)) => Ok(Transferred::Bytes(0)),
             (0, Ok(Next::Wait)) => Ok(Transferred::Later),
@@ -259,12 +251,12 @@ impl DeviceStream for RdmaStream {
         // From where the last report ended; what is under way may reach further.
         let tail = self.offered.max(reported + most);
         self.offered = tail;
-        self.connection()?.offer(tail).map_err(|error| errno(&error))?;
+        self.connection()?.offer(tail).map_err(errno)?;
         // Not only for bytes: nobody receives any more where the peer has ended its stream.
         let (connection, progressed) = self.progress_unless(|it| it.sent() != reported)?;
         match (connection.sent() - reported, progressed) {
             (0, Ok(_)) => Ok(Transferred::Later),
-            (0, Err(error)) => Err(errno(&error)),
+            (0, Err(error)) => Err(errno(error)),
             (bytes, _) => {
                 let bytes = bytes.min(most);
                 self.reported_sent += bytes;
@@ -279,7 +271,7 @@ impl DeviceStream for RdmaStream {
         match progressed {
             _ if connection.arrived() != reported => Ok(Transferred::Bytes(1)),
             Err(error) if error != StreamError::Reset || !connection.is_peer_done() => {
-                Err(errno(&error))
+                Err(errno(error))
             }
             _ if connection.is_peer_done() => Ok(Transferred::End),
             Ok(Next::Again) => Ok(Transferred::Bytes(0)),
@@ -292,7 +284,7 @@ impl DeviceStream for RdmaStream {
     }
 
     fn wants_head(&self) -> bool {
-        matches!(&self.link, Link::Connection(connection) if connection.wants_head())
+        self.connected().is_some_and(Connection::wants_head)
     }
 
     fn consumed(&mut self, head: u64) {
@@ -303,7 +295,7 @@ impl DeviceStream for RdmaStream {
     }
 
     fn has_progress(&self, of: Direction) -> bool {
-        let Link::Connection(connection) = &self.link else { return false };
+        let Some(connection) = self.connected() else { return false };
         let of_it = match of {
             Direction::Send => connection.sent() != self.reported_sent,
             Direction::Receive => {

@@ -8,6 +8,8 @@ use std::rc::Rc;
 
 use gpunet_device::abi::word::Word;
 
+use super::Memory;
+
 thread_local! {
     static PROCESSOR: RefCell<Option<Processor>> = const { RefCell::new(None) };
 }
@@ -51,5 +53,41 @@ pub(super) fn fenced() {
     for (word, value) in stores.into_iter().rev() {
         word.store(value);
         kernel();
+    }
+}
+
+/// What tests and models need of a net's memory.
+impl Memory {
+    /// Written by the GPU: the number of the request in a slot.
+    pub(crate) fn request_sequence(&self, slot: usize) -> Word {
+        self.gpu_word(self.layout.request_sequence(slot))
+    }
+
+    /// Has a model know a ring.
+    #[cfg(feature = "loom")]
+    pub(crate) fn model_knows_ring(&self, ring: &gpunet_device::abi::descriptor::RingLocation) {
+        use gpunet_device::abi::model;
+        let [(address, length), _] = self.slice(ring, 0, ring.capacity as usize).pieces();
+        model::knows_words(address.cast(), length / 8);
+        model::knows_bytes(address, length);
+    }
+
+    /// Has a model know all words there are.
+    #[cfg(feature = "loom")]
+    pub(crate) fn known_to_the_model(&self) {
+        use gpunet_device::abi::model;
+        model::knows_words(self.gpu_control.as_ptr().cast(), self.layout.gpu_control_words());
+        // One stop word and one heartbeat, and all from the first record on.
+        // The emulated GPU finds them where the CPU does.
+        let host_control: *mut u64 = self.host_control.device_ptr().cast();
+        let first = self.layout.inbox(0);
+        for at in [self.layout.stop(0), self.layout.heartbeat(0)] {
+            model::knows_words(host_control.wrapping_add(at), 1);
+        }
+        model::knows_words(
+            host_control.wrapping_add(first),
+            self.layout.host_control_words() - first,
+        );
+        model::knows_words(self.records.device_ptr().cast(), self.layout.records_words());
     }
 }
