@@ -344,6 +344,12 @@ fn parse_path(path: &str) -> Result<Set, &'static str> {
         Some(folder) => (folder.strip_suffix('/').ok_or("a `*` follows a `/`")?, true),
         None => (path, false),
     };
+    if path.contains('\0') {
+        return Err("its path has a zero byte");
+    }
+    if !below && path.trim_end_matches('/').ends_with('*') {
+        return Err("a `*` follows a `/`, and nothing follows it");
+    }
     let path = if path.is_empty() && below { Path::new("/") } else { Path::new(path) };
     if path.is_absolute() {
         // What rules are compared with has its links followed.

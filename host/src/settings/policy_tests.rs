@@ -44,6 +44,9 @@ fn rules_are_read_and_written() {
         "fd00::/129",
         "unix:a",
         "unix:/a*",
+        // It would be shown as the one above.
+        "unix:/a*/",
+        "unix:/a\0b",
         "::ffff:1.2.3.4",
         "10.0.0.0/x",
         "*:",
