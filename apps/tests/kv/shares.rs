@@ -1,5 +1,5 @@
 //! Clients that keep the server's memory: silent ones with half a request, and ones that do not read. The others
-//! are served all the same, and nobody is closed without an answer.
+//! are served all the same, and no client is closed without an answer.
 
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ enum Bad {
     Unread,
 }
 
-/// Half a request, or requests that nobody reads the answers of.
+/// Half a request, or requests whose answers stay unread.
 fn bad_bytes(bad: Bad) -> Vec<u8> {
     match bad {
         Bad::Silent => {
@@ -31,7 +31,7 @@ fn bad_bytes(bad: Bad) -> Vec<u8> {
     }
 }
 
-/// A value of so many bytes.
+/// A value of that length.
 fn value(length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
     fill_slice(&mut bytes, 5, 0);

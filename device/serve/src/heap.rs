@@ -144,12 +144,12 @@ impl Block {
         if self.is_none() { 0 } else { class_units(self.class()) * UNIT }
     }
 
-    /// Its share of the pages that it lies in, with what nobody can use there.
+    /// Its share of the pages that it lies in, with the bytes there that no block can use.
     pub(crate) fn share(self) -> usize {
         if self.is_none() { 0 } else { share_of_class(self.class()) }
     }
 
-    /// The share of a block of so many bytes.
+    /// The share of a block of this size.
     pub(crate) fn share_of(bytes: usize) -> usize {
         class_of(bytes.div_ceil(UNIT).max(1)).map_or(usize::MAX / 2, share_of_class)
     }

@@ -4,7 +4,7 @@
 //! ```text
 //!   0        control words: stop, counters, free records          (one page)
 //!   4096     records, one for each connection
-//!            states of the protocol, one for each connection, and one of nobody, which is zero
+//!            states of the protocol, one for each connection, and one more that stays zero
 //!            claims, a word for each connection: who may take its blocks
 //!            pieces, two for each connection: an incomplete request, answers that wait
 //!            the heap: what of these does not fit there, what the protocol keeps
@@ -54,9 +54,9 @@ pub enum Counter {
     Blocked = 8,
     /// Receives that a group did without an event: it waited for the client itself.
     WithoutEvent = 9,
-    /// Of those closed, closed because others needed the memory, or none was left for them.
+    /// Closed because others needed their memory, or because none was left for them; also in `Closed`.
     Reclaimed = 10,
-    /// Of those closed, closed because a request did not come in time.
+    /// Closed because a request did not come in time; also in `Closed`.
     Late = 11,
 }
 
@@ -95,7 +95,7 @@ kernel_arg! {
     }
 }
 
-/// Bytes before the claims of connections whose states have so many bytes each.
+/// Where the claims begin, in a server whose connections have states of this size.
 const fn claims_start(connections: u32, state_bytes: usize) -> usize {
     CONTROL + connections as usize * (size_of::<Record>() + state_bytes) + state_bytes
 }
@@ -186,7 +186,7 @@ impl Memory {
         self.region.slice(CONTROL, bytes).cast()
     }
 
-    /// What the protocol keeps for a connection; of the one behind the last, nothing: zeros.
+    /// What the protocol keeps for a connection. The number after the last one names a state that stays zero.
     #[inline(always)]
     pub(crate) fn state<S: Plain>(self, connection: u32) -> Shared<S> {
         self.state_memory(connection).cast::<S>().first(1)

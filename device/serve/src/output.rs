@@ -246,7 +246,7 @@ impl<G: Group> Output<G> {
         self.kept_len += bytes.len();
     }
 
-    /// A block of so many bytes.
+    /// A block of at least this size.
     #[inline(never)]
     pub(crate) fn allocate(&self, bytes: usize) -> Block {
         self.shares.allocate(self.on.group(), bytes, self.input + self.kept.share())

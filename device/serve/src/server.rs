@@ -58,7 +58,7 @@ pub(crate) struct Server<'p, G: Group, P: Protocol<G>> {
     pub(crate) first: u32,
     /// Connections of its own that may have to be looked after, or more.
     pub(crate) on_watch: u32,
-    /// Why the connection at hand is to be refused.
+    /// Why the connection that is being served must be refused.
     pub(crate) refusal: Option<Refusal>,
     /// When connections are looked at without an event.
     pub(crate) beside: Beside,

@@ -1,9 +1,9 @@
 //! What a connection may keep: incomplete requests, and answers that its client has not taken.
 //!
-//! Each connection has two pieces of memory of its own ([`PIECE`]), which nobody can take from it. What does not fit
-//! there lies in a block of the heap, as long as nobody needs the memory more: where the heap is full, the
+//! Each connection has two pieces of memory of its own ([`PIECE`]), which it never loses. What does not fit
+//! there lies in a block of the heap, which it keeps as long as no other connection needs the memory more: where the heap is full, the
 //! connection with the most of it loses its blocks, of two with as much the one that has been silent for longer, and
-//! whoever would have the most itself gets nothing. The rule: docs/reference/shares.md.
+//! a connection that would have the most itself gets nothing. The rule: docs/reference/shares.md.
 //!
 //! Any group may take a connection's blocks away, also that of another one. A word for each connection says
 //! whether it can:
@@ -92,7 +92,7 @@ impl Shares {
         let [taken] = group.leader_only(|| {
             let Some(claim) = self.memory.claims().atomic(number as usize) else { return [0] };
             let mut found = claim.load(Relaxed);
-            // Counted: who takes them away changes it once, and then nobody does.
+            // Counted: a group that takes them away changes the word once, and after that it stays.
             while found & STATE == KEPT {
                 // Acquire: who has them in hand writes there.
                 match claim.compare_exchange(found, found & !STATE | IN_HAND, AcqRel, Relaxed) {
@@ -127,7 +127,7 @@ impl Shares {
         claim.store(word, Release);
     }
 
-    /// A block of so many bytes for a connection that has a share of `others` besides; [`Block::NONE`] if it is to
+    /// A block of this size for a connection that has a share of `others` besides; [`Block::NONE`] if it is to
     /// have none.
     #[inline(never)]
     pub(crate) fn allocate<G: Group>(self, group: G, bytes: usize, others: usize) -> Block {
@@ -145,7 +145,7 @@ impl Shares {
         }
     }
 
-    /// Takes away the blocks of the connection that has the most, if that is no less than so many bytes. Whether
+    /// Takes away the blocks of the connection that has the most, if that is no less than `bytes`. Whether
     /// it has tried.
     #[cold]
     #[inline(never)]
@@ -181,7 +181,7 @@ impl Shares {
     /// thread.
     fn take_away(self, number: u32, units: u64) {
         let Some(claim) = self.memory.claims().atomic(number as usize) else { return };
-        // Acquire: pairs with the release that put them down, behind the record.
+        // Acquire: pairs with the release in `put_down`, which comes after the record was stored.
         let found = claim.load(Acquire);
         let Some(record) = self.memory.records().get(number as usize) else { return };
         // What was read is what is there, if the claim is still the same: it is counted. Release: the record is

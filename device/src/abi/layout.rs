@@ -46,7 +46,7 @@ pub const LIST_HEADER_WORDS: usize = 4;
 /// ... and words of an entry, which is aligned to two words.
 pub const LIST_ENTRY_WORDS: usize = 4;
 
-/// Bytes of such a list in a net of so many sockets. Behind the entries, a word for each socket of the net says
+/// Bytes of such a list in a net with this many sockets. After the entries, a word for each socket of the net says
 /// where that socket's entry is.
 pub const fn list_bytes(sockets: usize) -> usize {
     8 * (LIST_HEADER_WORDS + (LIST_ENTRY_WORDS + 1) * sockets)

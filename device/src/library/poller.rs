@@ -21,7 +21,7 @@ use super::long::receive_long;
 use super::more::receive_more;
 use super::{led, planned};
 
-/// A wait that looks at p2p streams looks at the poller's ring only once in so many turns: the ring lies across PCIe.
+/// A wait that looks at p2p streams looks at the poller's ring only in every fourth turn, since the ring lies across PCIe.
 const RING_TURNS: u32 = 4;
 
 /// See [`super::poller`].

@@ -15,8 +15,8 @@ use crate::context::Context;
 use crate::report::Outcome;
 use crate::suites::{self, Run};
 
-/// A call may end later than promised by this, or by a fifth of the time if that is more; so many times as much
-/// as the machine was slower than usual when the test began.
+/// How much later than promised a call may end; or a fifth of the promised time, if that is more. On a machine that
+/// was several times slower than usual when the test began, both count that many times.
 const SLACK: Duration = Duration::from_millis(50);
 
 /// The machine may be busy with something else, but not each time.

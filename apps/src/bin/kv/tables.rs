@@ -10,7 +10,7 @@ use gpunet_serve::{Memory, STOP_OFFSET};
 /// Bytes of memory for each bucket of the table: about one entry with a short key and value.
 const BYTES_PER_BUCKET: u64 = 256;
 
-/// Bytes for requests and answers on their way: an eighth of the table's, or so many for each connection, so that
+/// Bytes for requests and answers on their way: an eighth of the table's, or this much for each connection, so that
 /// each can have a request of that size at any time; within the limits below.
 const PENDING_EACH: usize = 32 << 10;
 const LEAST_PENDING: usize = 16 << 20;

@@ -27,9 +27,9 @@ const NUMBERS: u64 = 1 << 23;
 /// A peer's first arena is so large, the next ones so, or as their first ring needs it.
 const FIRST_ARENA: u64 = 2 << 20;
 const NEXT_ARENA: u64 = 16 << 20;
-/// Under so many names a process can have memory at a time: one that has ended may leave some to the next with its
-/// number, and a process may have this library twice. Without a limit one that draws a name for each call would
-/// take all there is.
+/// How many names (tokens) of one process can have memory at a time. A process that has ended may leave some to the
+/// next one with its number, and a process may have this library twice. Without a limit, one that draws a new name
+/// for each call would take all the memory.
 const MOST_NAMES: usize = 4;
 /// No proxy makes a larger one.
 const LARGEST_ARENA: u64 = LARGEST_RING as u64 + FIRST_ARENA;
