@@ -9,7 +9,7 @@ use gpunet_support::testing::hang_limit;
 
 use crate::bystander::Watched;
 use crate::resp::{ANSWER, Client, bulk, request, show};
-use crate::server::{Kv, eventually, info};
+use crate::server::{Kv, info};
 
 /// What a client that behaves badly does.
 #[derive(Clone, Copy, Debug)]
@@ -154,46 +154,4 @@ fn a_client_that_is_refused_reads_why_while_it_still_sends() {
     drop(client);
     sending.join().expect("it sends until the server does not take more");
     watched.end();
-}
-
-/// A client changes its name, and is refused in the same turn, while its answers wait: what its close gives back is
-/// the new name, and not the old one once more, whose memory others have by then.
-#[test]
-fn a_client_that_is_refused_gives_its_name_back_once() {
-    let kv = Kv::start(&["--memory", "4M", "--connections", "300", "--blocks", "1"]);
-    let mut control = kv.client();
-    assert_eq!(control.ask(&[b"SET".as_slice(), b"large", &value(1_000_000)]), b"+OK\r\n");
-    let used = info(&mut control, "used_memory");
-    let mut refused = kv.client();
-    assert_eq!(refused.ask(&["CLIENT", "SETNAME", &"n".repeat(2000)]), b"+OK\r\n");
-    // All of the heap, 256 pages, but the sixteen that the answer below takes.
-    let half = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1000000\r\n".to_vec();
-    let half = [half, vec![b'v'; 1200]].concat();
-    let mut held: Vec<_> = (0..240).map(|_| kv.client()).collect();
-    for client in &mut held {
-        client.send(&half).expect("half a request goes");
-    }
-    eventually("halves are kept", || info(&mut control, "used_memory") >= used + 240 * (64 << 10));
-    let victim = value(1990);
-    let echoes = request(&["ECHO", &"x".repeat(20)]).repeat(60);
-    let batch = [
-        request(&["CLIENT", "SETNAME", "b"]),
-        request(&[b"SET".as_slice(), b"victim", &victim]),
-        request(&["GET", "large"]),
-        echoes,
-    ];
-    refused.send(&batch.concat()).expect("it goes in one piece");
-    eventually("it is refused", || info(&mut control, "reclaimed_connections") > 0);
-    for number in 0..40 {
-        let other = value(1991);
-        let answer =
-            control.ask(&[b"SET".as_slice(), format!("other {number}").as_bytes(), &other]);
-        assert_eq!(show(&answer), "\"+OK\\r\\n\"");
-    }
-    assert!(control.ask(&["GET", "victim"]) == bulk(&victim), "its memory is another's");
-    drop((refused, held));
-    assert_eq!(control.ask(&["FLUSHALL"]), b"+OK\r\n");
-    eventually("all memory is back", || info(&mut control, "used_memory") < used);
-    drop(control);
-    kv.end();
 }
