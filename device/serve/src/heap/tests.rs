@@ -114,7 +114,9 @@ fn no_block_is_shared(bytes: usize, most: usize, rounds: usize) {
                 scope.spawn(move || {
                     let mut mine: Vec<Block> = Vec::new();
                     for round in 0..rounds {
-                        if let Some(block) = heap.allocate(1 + (round * 3701 + id) % most) {
+                        let block = heap.allocate(1 + (round * 3701 + id) % most);
+                        let is_full = block.is_none();
+                        if let Some(block) = block {
                             let mark = (id as u64) << 32 | round as u64;
                             heap.memory(block).cast::<u64>().set(5, mark);
                             heap.memory(block).cast::<u64>().set(0, mark);
@@ -122,8 +124,8 @@ fn no_block_is_shared(bytes: usize, most: usize, rounds: usize) {
                             mine.push(block);
                             assert_eq!(heap.memory(block).cast::<u64>().get(5), Some(mark));
                         }
-                        if mine.len() > 50 {
-                            let block = mine.swap_remove(round % 50);
+                        if mine.len() > 50 || is_full && !mine.is_empty() {
+                            let block = mine.swap_remove(round % mine.len());
                             let words = heap.memory(block).cast::<u64>();
                             assert_eq!(words.get(0), words.get(5), "another has written");
                             heap.free(block);
