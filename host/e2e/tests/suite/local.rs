@@ -253,7 +253,7 @@ fn a_poller_finds_each_of_its_streams() {
             // What is left makes no event, what is new does, and so does adding it again.
             client.poller_remove(2).poller_add(3, POLLIN, 33);
             client.poller_wait(3, timeout()).expect(1).event(0, 33, POLLIN);
-            // Of those that stay behind the ones that go, none is passed over.
+            // None of the entries that stay is passed over while others are removed.
             for register in [0, 1, 4, 5, 6] {
                 client.poller_remove(register);
             }

@@ -185,8 +185,8 @@ impl<'a> Pump<'a> {
     /// must be loaded again.
     pub(crate) fn use_tail(&mut self, word: u64) -> bool {
         let Bytes { channel, context } = &mut self.bytes;
-        // Of a socket that the proxy moves nothing for, the word is an earlier one's. And once it was closed
-        // no kernel has the handle: what is written from then on is not sent, and does not keep the socket.
+        // Where the proxy moves no bytes for a socket, this word is still that of an earlier one. And once a
+        // socket was closed no kernel has its handle: what is written then is not sent, and does not keep it.
         if !channel.moves(&channel.send) || self.stream.is_closing() {
             return true;
         }
